@@ -1,0 +1,1 @@
+"""Readers of training dumps: one small file for each producer, one detector. Knows files, not engines."""

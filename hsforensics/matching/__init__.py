@@ -1,0 +1,1 @@
+"""Pure numerics: which state is a channel? Torch in, records out; knows no files and no engines."""

@@ -1,0 +1,1 @@
+"""Renders results as terminal text, JSON and CSV. Computes nothing."""

@@ -1,0 +1,1 @@
+"""Id rules: what layer ids mean for an engine, a version and a model class. Data first."""
