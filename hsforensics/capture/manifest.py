@@ -1,0 +1,167 @@
+"""The capture format: names, the manifest and what one request holds. See ``docs/capture-format.md``."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from hsforensics.errors import HsfError
+from hsforensics.states import State, state_order
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FORMAT: Final = "hsforensics-capture"
+VERSION: Final = 1
+MANIFEST: Final = "manifest.json"
+REQUEST_NAME: Final = re.compile(r"request-\d{5,9}\.safetensors")
+TEMPORARY: Final = re.compile(r"\.(.+)\.capture-[0-9a-z_]{8}")
+"""Name of the hidden directory that a capture is written in; group 1 is the name that it would have got."""
+
+AGAIN: Final = "capture again with hsforensics capture"
+"""The remedy of every broken capture."""
+
+
+@dataclass(frozen=True)
+class RequestEntry:
+    """One request of a capture, as the manifest lists it.
+
+    Attributes:
+        file: Name of its file in the capture.
+        rows: T, the number of tokens.
+        bytes: Size of the file.
+        sha256: Hash of the file.
+        token_ids_sha256: See ``token_ids_sha256``.
+    """
+
+    file: str
+    rows: int
+    bytes: int
+    sha256: str
+    token_ids_sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManifestHeader:
+    """What the producer of a capture knows before the first request.
+
+    Attributes:
+        kind: ``reference``: computed by a reference model. ``live``: recorded from a serving engine.
+        engine: Name of the engine, such as ``transformers``.
+        engine_version: Its version.
+        dtype: dtype that the states were computed and stored in: ``bfloat16``, ``float32``, ``float16``.
+        device: Device that computed them, such as ``cpu`` or ``cuda:0``.
+        target_path: Target model as given.
+        target_wrapper: See ``hsforensics.models.target.Target``; likewise
+        target_inner: and
+        target_config_sha256: .
+        layers: L, the number of decoder layers.
+        hidden_size: H, the width of a state.
+        states: The bank's states in every request, by depth.
+        served: Number of served slots in every request; 0 when no engine fed a drafter.
+    """
+
+    kind: Literal["reference", "live"]
+    engine: str
+    engine_version: str
+    dtype: str
+    device: str
+    target_path: str
+    target_wrapper: str
+    target_inner: str
+    target_config_sha256: str
+    layers: int
+    hidden_size: int
+    states: tuple[State, ...]
+    served: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest(ManifestHeader):
+    """A capture's manifest: the header, who wrote it when (UTC, ISO 8601), and its requests."""
+
+    format: Literal["hsforensics-capture"]
+    version: Literal[1]
+    producer: str
+    created: str
+    requests: tuple[RequestEntry, ...]
+
+
+@dataclass(frozen=True)
+class RequestTensors:
+    """One request to be written.
+
+    Attributes:
+        token_ids: [T] int64.
+        positions: [T] int64.
+        states: State -> [T, H], floating point; exactly the states of the header.
+        served: [T, H] each, in the order that the engine feeds them to ``fc``; as many as the header says.
+        fc_input: [T, n * H], the concatenation that reached the drafter, or ``None``.
+    """
+
+    token_ids: Tensor
+    positions: Tensor
+    states: Mapping[State, Tensor]
+    served: tuple[Tensor, ...] = ()
+    fc_input: Tensor | None = None
+
+
+def tensor_name(state: State) -> str:
+    """Name of a state's tensor in a request file: ``state.3``, ``mid.3``, ``postnorm``."""
+    return f"state.{state}" if isinstance(state, int) else state.replace(":", ".")
+
+
+def token_ids_sha256(token_ids: Tensor) -> str:
+    """Hash of a sequence's token ids ([T]) as little-endian int64, equal on every machine."""
+    return hashlib.sha256(token_ids.cpu().numpy().astype("<i8").tobytes()).hexdigest()
+
+
+def file_sha256(path: Path) -> str:
+    """Hash of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def by_depth(states: Iterable[State]) -> tuple[State, ...]:
+    """States in the order of their depth, as a manifest lists them."""
+    return tuple(sorted(states, key=state_order))
+
+
+def is_capture(path: Path) -> bool:
+    """Whether a directory says that it is an hsforensics capture, of whatever version."""
+    return f'"{FORMAT}"' in (_manifest_text(path) or "")
+
+
+def _manifest_text(path: Path) -> str | None:
+    try:
+        return (path / MANIFEST).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return None
+
+
+def read_manifest(path: Path) -> Manifest:
+    """The manifest of a capture directory.
+
+    Raises:
+        HsfError: ``capture-foreign``: there is none, or it is of another format or version.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    text = _manifest_text(path)
+    if text is None:
+        raise HsfError("capture-foreign", path, f"holds no readable {MANIFEST}, so it is no capture", AGAIN)
+    try:
+        manifest = TypeAdapter(Manifest).validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the file"
+        message = f"{place}: {first['msg']}, got {str(first['input'])[:60]!r}"
+        raise HsfError("capture-foreign", path / MANIFEST, message, AGAIN) from None
+    for entry in manifest.requests:
+        if not REQUEST_NAME.fullmatch(entry.file):
+            raise HsfError("capture-foreign", path / MANIFEST, f"names a strange file {entry.file!r}", AGAIN)
+    return manifest
