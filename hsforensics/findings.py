@@ -85,6 +85,12 @@ _KINDS = (
         "Give more evidence (a bank, more tokens), or decide with hsforensics draft-eval.",
     ),
     FindingKind(
+        "bank-needed",
+        "info",
+        "Without a bank, values prove only what is, or is not, the embedding or postnorm.",
+        "Make one: hsforensics capture DUMPS --engine transformers --target MODEL -o CAPTURE",
+    ),
+    FindingKind(
         "channel-unidentified",
         "error",
         "A channel is close to no state of the target.",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from hsforensics.states import Finding, Identity, Role, State, Status, Wiring
+from hsforensics.states import Finding, Identity, Role, Side, State, Status, Wiring
 
 SCHEMA_VERSION: Final = 1
 
@@ -106,7 +106,7 @@ class ChannelRecord:
         note: The evidence in words.
     """
 
-    side: Literal["dump", "served"]
+    side: Side
     index: int
     label: str
     claim: State | None

@@ -29,6 +29,9 @@ Wiring: TypeAlias = tuple[State | None, ...]
 Role: TypeAlias = Literal["aux", "target", "unused"]
 """What a channel is for: fed to ``fc``, used as distillation target, or neither."""
 
+Side: TypeAlias = Literal["dump", "served"]
+"""Where a channel was found: in training data, or in what the engine fed to the drafter."""
+
 Identity: TypeAlias = Literal["exact", "match", "ambiguous", "none", "unreadable"]
 """What a channel is: bit-equal to a state, close to one, close to several, close to none, or not readable."""
 

@@ -1,0 +1,44 @@
+# Two targets do everything on a fresh machine: `make demo` and `make test`. A rerun skips what is already there.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+MODEL := .cache/smollm2
+# Without a GPU this release has a small CPU build on some mirrors; override TORCH to choose another.
+TORCH ?= $(shell nvidia-smi -L >/dev/null 2>&1 && echo 'torch>=2.10' || echo 'torch==2.13.0')
+
+.PHONY: demo test lint unit setup model docs clean
+
+demo: setup model
+	BIN=$(BIN) MODEL=$(MODEL) bash tools/demo.sh
+
+test: setup lint
+	@$(MAKE) --no-print-directory model || echo "LOUD: no real model, so the tests marked 'real' are skipped" >&2
+	@$(MAKE) --no-print-directory unit
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/gen_docs.py --check
+
+unit: setup
+	HSF_SMOLLM2=$(MODEL) $(BIN)/python -m pytest -n 2
+
+setup: $(READY)
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet '$(TORCH)'
+	$(BIN)/pip install --quiet --editable '.[test]'
+	touch $@
+
+model: setup
+	$(BIN)/python tools/fetch_smollm2.py $(MODEL)
+
+docs: setup
+	$(BIN)/python tools/gen_docs.py
+
+clean:
+	rm -rf $(VENV) .cache demo-out

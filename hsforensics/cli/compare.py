@@ -1,0 +1,96 @@
+"""``hsforensics compare``."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hsforensics.cli.options import parse_wiring_option
+from hsforensics.errors import EXIT_DIFFERENCE, EXIT_GOOD, EXIT_REFUSED
+from hsforensics.results import CompareResult
+
+
+class Device(StrEnum):
+    """Where distances are computed."""
+
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+def compare_command(
+    dumps: Annotated[Path, typer.Argument(help="Training dumps: a directory, or one file of it.")],
+    capture: Annotated[
+        Path | None, typer.Argument(help="Capture of the same tokens: a reference bank, or a live engine's.")
+    ] = None,
+    target: Annotated[Path | None, typer.Option(help="Directory of the target model.")] = None,
+    draft: Annotated[
+        Path | None, typer.Option(help="Directory of the drafter: its fc settles which channels are aux.")
+    ] = None,
+    claims: Annotated[
+        str | None, typer.Option(help="What somebody says the channels hold, such as 'embedding,3,31,59'.")
+    ] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="Engine to predict for from the drafter's config: 'sglang==0.5.16'.")
+    ] = None,
+    architecture: Annotated[
+        str | None, typer.Option(help="Model class to predict for; the target's own by default.")
+    ] = None,
+    max_samples: Annotated[int, typer.Option(min=1, help="Samples to read at most.")] = 64,
+    device: Annotated[Device, typer.Option(help="Where distances are computed.")] = Device.auto,
+    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print the channel records as CSV.")] = False,
+) -> None:
+    """Say which states a dump holds, which ones an engine serves, and whether they agree.
+
+    Evidence, cheapest first: with --target alone it can prove whether a channel is the embedding or postnorm; with a
+    bank it names every state; with a live capture it also names what is served. Labels are shown as claims only.
+
+    Exit codes: 0 aligned; 1 misaligned, or a finding of severity error; 3 undecided, or nothing could be compared.
+    """
+    if as_json and as_csv:
+        raise typer.BadParameter("--json and --csv exclude each other")
+    from hsforensics.flows.compare import compare
+
+    result = compare(
+        dumps,
+        capture,
+        target=target,
+        drafter=draft,
+        claims=parse_wiring_option(claims, "--claims"),
+        engine=engine,
+        architecture=architecture,
+        max_samples=max_samples,
+        device=device.value,
+        seed=seed,
+    )
+    _render(result, as_json=as_json, as_csv=as_csv)
+    raise typer.Exit(exit_code(result))
+
+
+def exit_code(result: CompareResult) -> int:
+    """0 aligned without error findings; 1 misaligned or an error finding; 3 undecided."""
+    if result.verdict == "misaligned" or any(item.severity == "error" for item in result.findings):
+        return EXIT_DIFFERENCE
+    return EXIT_GOOD if result.verdict == "aligned" else EXIT_REFUSED
+
+
+def _render(result: CompareResult, *, as_json: bool, as_csv: bool) -> None:
+    if as_json:
+        from hsforensics.report.schema import to_json
+
+        typer.echo(to_json(result))
+    elif as_csv:
+        from hsforensics.report.compare import compare_csv
+
+        typer.echo(compare_csv(result), nl=False)
+    else:
+        from hsforensics.report.compare import print_compare
+        from hsforensics.report.console import console
+
+        print_compare(result, console(sys.stdout))

@@ -1,0 +1,71 @@
+"""The command line: registers the commands, and is the only place where an error becomes an exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Annotated
+
+import typer
+
+import hsforensics
+from hsforensics.cli.capture import capture_command
+from hsforensics.cli.compare import compare_command
+from hsforensics.cli.draft_eval import draft_eval_command
+from hsforensics.cli.findings import findings_command
+from hsforensics.cli.fix_config import fix_config_command
+from hsforensics.errors import EXIT_BUG, EXIT_INTERRUPTED, HsfError
+
+app = typer.Typer(
+    name="hsforensics",
+    help="Which hidden states was your EAGLE-3 drafter trained on, which ones is it served, and how to repair it.",
+    epilog="Exit codes: 0 good, 1 a difference, 2 wrong command line, 3 could not judge, 70 bug, 130 interrupted.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+app.command("capture")(capture_command)
+app.command("compare")(compare_command)
+app.command("fix-config")(fix_config_command)
+app.command("draft-eval")(draft_eval_command)
+app.command("findings")(findings_command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"hsforensics {hsforensics.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", "-V", help="Show the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+class _Interrupted(BaseException):
+    """Ctrl-C; not a KeyboardInterrupt, which typer would turn into exit code 1."""
+
+
+def _interrupt(_signal: int, _frame: object) -> None:
+    raise _Interrupted
+
+
+def main() -> None:
+    """Run the command line; every error a user can cause ends as one line on stderr and its exit code."""
+    signal.signal(signal.SIGINT, _interrupt)
+    try:
+        app()
+    except HsfError as error:
+        typer.echo(f"hsforensics: {error}", err=True)
+        sys.exit(error.exit_code)
+    except _Interrupted:
+        sys.exit(EXIT_INTERRUPTED)
+    except Exception as error:
+        if os.environ.get("HSF_DEBUG"):
+            raise
+        typer.echo(f"hsforensics: bug: {type(error).__name__}: {error}; set HSF_DEBUG=1 for the traceback", err=True)
+        sys.exit(EXIT_BUG)

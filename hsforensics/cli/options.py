@@ -1,0 +1,17 @@
+"""What several commands parse the same way."""
+
+from __future__ import annotations
+
+import typer
+
+from hsforensics.states import State, parse_wiring
+
+
+def parse_wiring_option(text: str | None, option: str) -> tuple[State, ...] | None:
+    """Read a wiring such as ``3,31,59`` from an option; ``None`` stays ``None``; bad text is a usage error."""
+    if text is None:
+        return None
+    try:
+        return parse_wiring(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None

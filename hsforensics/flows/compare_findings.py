@@ -1,0 +1,103 @@
+"""Findings about single channels: refuted labels, a target that is none, identities that stay open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from hsforensics.findings import finding
+from hsforensics.matching.identify import Match
+from hsforensics.matching.records import ChannelFacts
+from hsforensics.states import POSTNORM, Finding, show_state
+
+_ORDER = {"error": 0, "warning": 1, "info": 2}
+
+
+def sort_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Most severe first, otherwise in the order found; equal findings once."""
+    return tuple(sorted(dict.fromkeys(findings), key=lambda item: _ORDER[item.severity]))
+
+
+def channel_findings(
+    dump: Sequence[ChannelFacts], served: Sequence[ChannelFacts], *, layers: int | None, fc_channels: int | None
+) -> list[Finding]:
+    """Every finding about a single channel of either side.
+
+    Args:
+        dump: Facts of the dump's channels.
+        served: Facts of the served channels.
+        layers: L of the target, to tell whether the distillation target is the last state.
+        fc_channels: How many states the drafter's ``fc`` takes, ``None`` when unknown.
+    """
+    found: list[Finding | None] = []
+    for item in dump:
+        found += [_identity(item), _label(item), _target(item, layers)]
+    found += [_identity(item) for item in served]
+    found += [_count(dump, fc_channels), _no_target(dump), _open_states(dump)]
+    return [item for item in found if item is not None]
+
+
+def _label(item: ChannelFacts) -> Finding | None:
+    """A claim that the values refute, whether or not they name another state."""
+    known, claim = item.match.known, item.claim
+    if claim is None or known == claim or (known is None and claim not in item.match.excluded):
+        return None
+    holds = f"holds {show_state(known)}" if known is not None else "does not hold it"
+    message = f"{item.label} is labelled {show_state(claim)}, but {holds}"
+    return finding("channel-mislabelled", item.label, message, _evidence(item.match))
+
+
+def _identity(item: ChannelFacts) -> Finding | None:
+    match, name = item.match, item.label
+    if match.identity == "unreadable":
+        return finding("channel-unreadable", name, f"{name} cannot be judged: {match.note}", match.note)
+    if match.identity == "none":
+        nearest = f"{name} is close to no state; {show_state(match.state)} is nearest"
+        return finding("channel-unidentified", name, nearest, _evidence(match))
+    if match.identity == "ambiguous" and match.state is not None:
+        either = f"{name} may be {show_state(match.state)} or {show_state(match.runner_up_state)}"
+        return finding("channel-ambiguous", name, either, _evidence(match))
+    return None
+
+
+def _target(item: ChannelFacts, layers: int | None) -> Finding | None:
+    known = item.match.known
+    if item.role != "target" or known is None:
+        return None
+    if known == POSTNORM:
+        return finding("target-postnorm", item.label, f"{item.label} holds postnorm", _evidence(item.match))
+    if known == layers:
+        return finding("target-prenorm", item.label, f"{item.label} holds state L = {layers}", _evidence(item.match))
+    message = f"{item.label} is the distillation target, but holds {show_state(known)}, not the last state"
+    return finding("target-not-final", item.label, message, _evidence(item.match))
+
+
+def _count(dump: Sequence[ChannelFacts], fc_channels: int | None) -> Finding | None:
+    if fc_channels is None or fc_channels <= len(dump) <= fc_channels + 1:
+        return None
+    message = f"the drafter's fc joins {fc_channels} states, the dump holds {len(dump)} channels"
+    evidence = "a dump holds the aux states and at most one distillation target"
+    return finding("channel-count", "fc.weight", message, evidence)
+
+
+def _no_target(dump: Sequence[ChannelFacts]) -> Finding | None:
+    if any(item.role == "target" for item in dump):
+        return None
+    return finding("target-absent", "dump", f"all {len(dump)} channels are aux states", "no channel is left over")
+
+
+def _open_states(dump: Sequence[ChannelFacts]) -> Finding | None:
+    """Without a bank, most channels stay open; one finding for all of them."""
+    names = [item.label for item in dump if item.match.identity == "ambiguous" and item.match.state is None]
+    if not names:
+        return None
+    message = f"the target's files cannot tell which of the states 1 to L {', '.join(names)} hold"
+    return finding("bank-needed", "dump", message, "no bank was given")
+
+
+def _evidence(match: Match) -> str:
+    """The numbers behind a match, in one line."""
+    if match.distance is None or match.runner_up is None:
+        return match.note
+    votes = "" if match.votes is None else f", {match.votes:.1%} of {match.tokens} tokens vote for it"
+    runner_up = f"runner-up {show_state(match.runner_up_state)} at {match.runner_up:.4g}"
+    return f"distance {match.distance:.4g}, {runner_up}{votes}"

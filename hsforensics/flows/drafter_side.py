@@ -1,0 +1,60 @@
+"""What a comparison needs of a drafter: how many states its ``fc`` takes, and the hashes that tell it apart."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from hsforensics.errors import HsfError
+from hsforensics.models.checkpoint import Checkpoint, open_checkpoint
+
+_CODE = "drafter-unreadable"
+
+
+@dataclass(frozen=True)
+class DrafterSide:
+    """A drafter as seen by a comparison.
+
+    Attributes:
+        fc_channels: n, the number of states that ``fc`` joins; ``None`` without weights or without a known width.
+        structure_sha256: Hash of the weights' names, shapes and dtypes; ``None`` without weights.
+    """
+
+    path: Path
+    config_sha256: str
+    fc_channels: int | None
+    structure_sha256: str | None
+
+
+def read_drafter_side(path: Path, hidden_size: int | None) -> DrafterSide:
+    """Read a drafter's directory; weights are optional, the config is not.
+
+    Args:
+        path: The directory.
+        hidden_size: H of the target, which one state is wide.
+
+    Raises:
+        HsfError: No directory, no config, or an ``fc`` that is no whole number of states wide.
+    """
+    if not path.is_dir():
+        raise HsfError("not-found", path, "no such drafter directory", "give the directory that holds its config.json")
+    config = path / "config.json"
+    if not config.is_file():
+        raise HsfError(_CODE, config, "the file does not exist", "give the drafter's own directory")
+    digest = hashlib.sha256(config.read_bytes()).hexdigest()
+    if not any(path.glob("*.safetensors")) and not any(path.glob("*.bin")):
+        return DrafterSide(path, digest, None, None)
+    weights = open_checkpoint(path, _CODE)
+    return DrafterSide(path, digest, _fc_channels(weights, hidden_size), weights.structure_sha256())
+
+
+def _fc_channels(weights: Checkpoint, hidden_size: int | None) -> int | None:
+    names = [name for name in weights.tensors if name == "fc.weight" or name.endswith(".fc.weight")]
+    if not names or hidden_size is None:
+        return None
+    width = weights.tensors[names[0]].shape[1]
+    if width % hidden_size:
+        message = f"{names[0]} takes {width} values, no multiple of the target's hidden size {hidden_size}"
+        raise HsfError(_CODE, weights.path, message, "check that drafter and target belong together")
+    return width // hidden_size

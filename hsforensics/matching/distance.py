@@ -1,0 +1,60 @@
+"""Distances between a channel and the states of a bank, row by row, in fp32."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_TINY = 1e-30
+_TILE_ELEMENTS = 1 << 22  # 16 MB of fp32 for each of a tile's three buffers
+
+
+def relative_distance(values: Tensor, state: Tensor) -> Tensor:
+    """``|x - s| / |s|`` of every row to its partner.
+
+    The difference is formed before squaring, in fp32, so nearly equal tensors lose nothing to cancellation (as they
+    would in ``|x|^2 - 2xs + |s|^2``). Dividing by the row's own norm keeps attention-sink rows, whose norm may be a
+    hundred times the median, from outweighing the others.
+
+    Args:
+        values: [T, H], any float dtype.
+        state: [T, H], any float dtype, on the same device.
+
+    Returns:
+        [T] fp32; NaN or Inf where a row of either side is not finite.
+    """
+    import torch
+
+    rows, width = values.shape
+    tile = max(1, _TILE_ELEMENTS // max(width, 1))
+    column = values.new_empty(rows, dtype=torch.float32)
+    for start in range(0, rows, tile):
+        x, s = values[start : start + tile].float(), state[start : start + tile].float()  # [t, H]
+        column[start : start + tile] = (x - s).norm(dim=1) / s.norm(dim=1).clamp_min(_TINY)
+    return column
+
+
+def distance_tables(channels: Sequence[Tensor], states: Iterable[Tensor]) -> list[Tensor]:
+    """``relative_distance`` of every channel to every state; each state is read once for all channels.
+
+    Args:
+        channels: C tensors [T, H].
+        states: S tensors [T, H]; may be a generator that loads one at a time.
+
+    Returns:
+        C tables [T, S].
+    """
+    import torch
+
+    columns = [[relative_distance(values, state) for values in channels] for state in states]  # S x C x [T]
+    return [torch.stack(list(table), dim=1) for table in zip(*columns, strict=True)]
+
+
+def median_norm(values: Tensor) -> float | None:
+    """Median over finite rows of ``|x|``, or ``None`` when there is none: [T, H] -> float."""
+    norms = values.float().norm(dim=1)  # [T]
+    norms = norms[norms.isfinite()]
+    return float(norms.median()) if len(norms) else None

@@ -1,0 +1,129 @@
+"""``compare`` on a terminal and as CSV. Renders the result; every number in it was computed before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from hsforensics.report.findings import print_findings
+from hsforensics.results import ChannelRecord, CompareResult, Provenance
+from hsforensics.states import show_state, show_wiring
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_TIERS = {
+    "files": "the target's files alone: can prove what is, or is not, the embedding or postnorm; nothing else",
+    "bank": "a bank of reference states: proves what the dump holds; says nothing of what is served",
+    "live": "a live capture: proves what the dump holds and what the engine serves",
+}
+_VERDICT_STYLES = {"aligned": "bold green", "misaligned": "bold red", "undecided": "bold yellow"}
+_STATUS_STYLES = {"matched": "green", "mismatched": "red", "ambiguous": "yellow", "unmatched": "yellow"}
+
+
+def print_compare(result: CompareResult, out: Console) -> None:
+    """Print channels, values side by side, wirings, findings and the verdict."""
+    _print_sources(result, out)
+    out.print(_channel_table(result.channels))
+    out.print(_value_table(result.channels))
+    out.print(f"trained wiring    {show_wiring(result.trained_wiring)}", markup=False)
+    out.print(f"served wiring     {_served_line(result)}", markup=False)
+    if result.predicted is not None:
+        out.print(f"predicted wiring  {_predicted_line(result)}", markup=False)
+    if result.offsets is not None:
+        shown = ", ".join("?" if offset is None else f"{offset:+d}" for offset in result.offsets)
+        out.print(f"offset            [{shown}]", markup=False)
+    print_findings(result.findings, out)
+    style = _VERDICT_STYLES[result.verdict]
+    out.print(f"\nVerdict: [{style}]{result.verdict}[/] ({result.tokens} tokens of {result.sequences} sequences)")
+
+
+def _print_sources(result: CompareResult, out: Console) -> None:
+    origin = result.provenance
+    for source in origin.dumps:
+        facts = f"{source.producer}, {source.samples} samples, {source.dtype}"
+        out.print(f"dumps     {source.path} ({facts})", markup=False)
+    if origin.capture_path:
+        engine = " ".join(part for part in (origin.engine, origin.engine_version) if part)
+        out.print(f"capture   {origin.capture_path} ({engine}, {origin.dtype})", markup=False)
+    out.print(f"target    {_target_line(origin)}", markup=False)
+    out.print(f"evidence  {_TIERS[result.tier]}\n", markup=False)
+
+
+def _target_line(origin: Provenance) -> str:
+    classes = [name for name in dict.fromkeys((origin.target_wrapper, origin.target_inner)) if name]
+    return f"{origin.target_path or '?'} ({' > '.join(classes)}, L = {origin.layers}, width {origin.hidden_size})"
+
+
+def _channel_table(channels: Sequence[ChannelRecord]) -> object:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("side", "channel", "role", "claimed", "holds", "identity", "status"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("distance", "runner-up", "votes", "norm"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for item in channels:
+        table.add_row(
+            item.side,
+            Text(item.label),
+            item.role,
+            "" if item.claim is None else show_state(item.claim),
+            show_state(item.state),
+            item.identity,
+            Text(item.status, style=_STATUS_STYLES.get(item.status, "red")),
+            _number(item.distance),
+            "" if item.runner_up is None else f"{_number(item.runner_up)} ({item.runner_up_state})",
+            "" if item.votes is None else f"{item.votes:.1%}",
+            _number(item.norm),
+        )
+    return table
+
+
+def _value_table(channels: Sequence[ChannelRecord]) -> object:
+    """The first values of one row, a channel above the state it was found to be: what people compare by eye."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, title="\nfirst values of one row", title_justify="left", title_style="")
+    table.add_column("", no_wrap=True)
+    for _ in range(5):
+        table.add_column("", justify="right", no_wrap=True)
+    for item in channels:
+        if item.values:
+            table.add_row(Text(f"{item.label}, row {item.row}"), *map(_number, item.values))
+        if item.reference:
+            table.add_row(Text(f"  {show_state(item.state)}"), *map(_number, item.reference), style="dim")
+    return table
+
+
+def _served_line(result: CompareResult) -> str:
+    return "not measured" if result.served_wiring is None else show_wiring(result.served_wiring)
+
+
+def _predicted_line(result: CompareResult) -> str:
+    predicted = result.predicted
+    if predicted is None:
+        return ""
+    ids = "default ids" if predicted.ids is None else f"ids {list(predicted.ids)}"
+    return f"{show_wiring(predicted.states)} ({predicted.engine}, {predicted.architecture}, {ids}; not measured)"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def compare_csv(result: CompareResult) -> str:
+    """The channel records as CSV, one line each; lists are joined with spaces."""
+    import pandas as pd
+
+    rows = [{key: _cell(value) for key, value in asdict(item).items()} for item in result.channels]
+    return str(pd.DataFrame(rows).to_csv(index=False))
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, tuple):
+        return " ".join("" if item is None else repr(item) for item in value)
+    return value

@@ -1,0 +1,72 @@
+"""JSON at the edge: results to JSON text and back, and their published JSON schema.
+
+pydantic validates on the way in; on the way out NaN and Inf become ``null``, since JSON has neither.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from hsforensics.errors import HsfError
+from hsforensics.results import CaptureResult, CompareResult, DraftEvalResult, FixConfigResult
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+Result: TypeAlias = CaptureResult | CompareResult | DraftEvalResult | FixConfigResult
+
+RESULT_TYPES: dict[str, type[Any]] = {
+    "capture": CaptureResult,
+    "compare": CompareResult,
+    "draft-eval": DraftEvalResult,
+    "fix-config": FixConfigResult,
+}
+"""``kind`` of a result -> its type; one published schema each."""
+
+
+def _adapter(kind: str) -> TypeAdapter[Any]:
+    from pydantic import ConfigDict, TypeAdapter, with_config
+
+    strict = with_config(ConfigDict(extra="forbid", ser_json_inf_nan="null"))
+    return TypeAdapter(strict(RESULT_TYPES[kind]))
+
+
+def to_json(result: Result) -> str:
+    """A result as one indented JSON object, without a trailing newline."""
+    return str(_adapter(result.kind).dump_json(result, indent=2).decode())
+
+
+def json_schema(kind: str) -> dict[str, Any]:
+    """The JSON schema of a kind of result, as published in ``docs/schema``."""
+    schema = _adapter(kind).json_schema(mode="serialization")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def load_compare_report(path: Path) -> CompareResult:
+    """Read the report that ``hsforensics compare --json`` wrote.
+
+    Raises:
+        HsfError: No such file, no JSON, or no compare report of schema version 1.
+    """
+    from pydantic import ValidationError
+
+    remedy = "make one: hsforensics compare DUMPS CAPTURE --json > report.json"
+    try:
+        text = path.read_text(encoding="utf-8")
+        found = json.loads(text)
+    except FileNotFoundError:
+        raise HsfError("not-found", path, "no such report", remedy) from None
+    except (OSError, ValueError) as error:
+        raise HsfError("report-foreign", path, f"no JSON ({error})", remedy) from None
+    kind = found.get("kind") if isinstance(found, dict) else type(found).__name__
+    if kind != "compare":
+        raise HsfError("report-foreign", path, f"expected a compare report, found {kind!r}", remedy)
+    try:
+        result: CompareResult = _adapter("compare").validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise HsfError("report-foreign", path, f"'{where}': {first['msg']}", remedy) from None
+    return result
