@@ -1,1 +1,1 @@
-"""Id rules: what layer ids mean for an engine, a version and a model class. Data first."""
+"""Id rules: layer ids to states, and back, by engine, version and model class."""
