@@ -165,6 +165,12 @@ _KINDS = (
         "Write the ids where this engine reads them: hsforensics fix-config does.",
     ),
     FindingKind(
+        "rule-disagrees",
+        "warning",
+        "The engine served other states than the id rule predicts for its version and class.",
+        "Believe the measurement, and report engine, version and class so that the rule can be mended.",
+    ),
+    FindingKind(
         "rule-caveat",
         "warning",
         "This engine version is known to treat layer ids in an unexpected way.",

@@ -25,12 +25,13 @@ Tier: TypeAlias = Literal["files", "bank", "live"]
 
 @dataclass(frozen=True)
 class DumpSource:
-    """Where training data came from: path, producer as recognised, number of samples read, dtype of channels."""
+    """Where training data came from: path, producer as recognised, samples read, dtype of channels, who claims."""
 
     path: str
     producer: str
     samples: int
     dtype: str | None
+    claim_source: str | None = None
 
 
 @dataclass(frozen=True)

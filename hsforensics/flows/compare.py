@@ -96,11 +96,19 @@ def compare(
     origin = _provenance(given, _pick_device(device), seed)
     dump_facts, served_facts = _dump_facts(given, trained), [_facts("served", item, None, "aux") for item in served]
     fc_channels = given.drafter.fc_channels if given.drafter else None
-    findings += channel_findings(dump_facts, served_facts, layers=given.layers, fc_channels=fc_channels)
     known = wiring_of(dump_facts), wiring_of(served_facts)
-    predicted, more = predict_serving(given.drafter, origin, *known, engine=engine, architecture=architecture)
+    predicted, more = (
+        predict_serving(drafter, origin, *known, engine=engine, architecture=architecture) if drafter else (None, [])
+    )
     slots = sum(item.role == "aux" for item in dump_facts)
     judgement = judge(*known, (slots, len(served_facts) or None))
+    findings += channel_findings(
+        dump_facts,
+        served_facts,
+        layers=given.layers,
+        fc_channels=fc_channels,
+        label_severity="warning" if judgement.verdict == "aligned" else "error",
+    )
     records = pair_up(dump_facts, served_facts)
     if not any(record.tokens for record in records):
         raise HsfError("nothing-compared", dumps, _why_nothing(findings), "produce the dump again, or check the target")
@@ -203,7 +211,13 @@ def _facts(side: Side, item: Evidence, claim: State | None, role: Role) -> Chann
 def _provenance(given: _Inputs, device: str, seed: int) -> Provenance:
     held, model, drafter = given.capture.manifest if given.capture else None, given.target, given.drafter
     dtypes = {str(channel.values.dtype).removeprefix("torch.") for channel in given.samples[0].channels}
-    source = DumpSource(str(given.dumps.path), given.dumps.producer, len(given.samples), "/".join(sorted(dtypes)))
+    source = DumpSource(
+        str(given.dumps.path),
+        given.dumps.producer,
+        len(given.samples),
+        "/".join(sorted(dtypes)),
+        given.dumps.claim_source,
+    )
     return provenance(
         target_path=str(model.path) if model else held.target_path if held else None,
         target_wrapper=model.wrapper_class if model else held.target_wrapper if held else None,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from hsforensics.findings import finding
 from hsforensics.matching.identify import Match
 from hsforensics.matching.records import ChannelFacts
-from hsforensics.states import POSTNORM, Finding, show_state
+from hsforensics.states import POSTNORM, Finding, Severity, show_state
 
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 
@@ -18,7 +18,12 @@ def sort_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def channel_findings(
-    dump: Sequence[ChannelFacts], served: Sequence[ChannelFacts], *, layers: int | None, fc_channels: int | None
+    dump: Sequence[ChannelFacts],
+    served: Sequence[ChannelFacts],
+    *,
+    layers: int | None,
+    fc_channels: int | None,
+    label_severity: Severity,
 ) -> list[Finding]:
     """Every finding about a single channel of either side.
 
@@ -27,23 +32,24 @@ def channel_findings(
         served: Facts of the served channels.
         layers: L of the target, to tell whether the distillation target is the last state.
         fc_channels: How many states the drafter's ``fc`` takes, ``None`` when unknown.
+        label_severity: Severity of a refuted label: an error while it may mislead, a warning once serving is right.
     """
     found: list[Finding | None] = []
     for item in dump:
-        found += [_identity(item), _label(item), _target(item, layers)]
+        found += [_identity(item), _label(item, label_severity), _target(item, layers)]
     found += [_identity(item) for item in served]
     found += [_count(dump, fc_channels), _no_target(dump), _open_states(dump)]
     return [item for item in found if item is not None]
 
 
-def _label(item: ChannelFacts) -> Finding | None:
+def _label(item: ChannelFacts, severity: Severity) -> Finding | None:
     """A claim that the values refute, whether or not they name another state."""
     known, claim = item.match.known, item.claim
     if claim is None or known == claim or (known is None and claim not in item.match.excluded):
         return None
     holds = f"holds {show_state(known)}" if known is not None else "does not hold it"
     message = f"{item.label} is labelled {show_state(claim)}, but {holds}"
-    return finding("channel-mislabelled", item.label, message, _evidence(item.match))
+    return finding("channel-mislabelled", item.label, message, _evidence(item.match), severity=severity)
 
 
 def _identity(item: ChannelFacts) -> Finding | None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from hsforensics.flows.drafter_side import DrafterSide
+from pathlib import Path
+
+from hsforensics.drafter.config import DrafterConfig, predict, read_drafter_config
+from hsforensics.errors import HsfError
+from hsforensics.findings import finding
 from hsforensics.results import Prediction, Provenance
-from hsforensics.states import Finding, Wiring
+from hsforensics.rules.lookup import EngineVersion, known_engines, parse_engine
+from hsforensics.states import Finding, Wiring, show_wiring
 
 
 def predict_serving(
-    drafter: DrafterSide | None,
+    drafter: Path,
     origin: Provenance,
     trained: Wiring | None,
     served: Wiring | None,
@@ -16,5 +21,71 @@ def predict_serving(
     engine: str | None,
     architecture: str | None,
 ) -> tuple[Prediction | None, list[Finding]]:
-    """Predict."""
-    return None, []
+    """Predict what a drafter's config makes an engine serve, and say how that fits what was measured.
+
+    Args:
+        drafter: The drafter's directory.
+        origin: Says which target and which engine the evidence comes from.
+        trained: The trained wiring as measured.
+        served: The served wiring as measured, by ``origin``'s engine; ``None`` when nothing was.
+        engine: ``name==version`` to predict for; by default the engine of the capture, if it is one that serves.
+        architecture: Model class to predict for; by default the target's wrapper class, then its inner class.
+
+    Returns:
+        The prediction, or ``None`` when no engine is known to predict for; and findings.
+    """
+    version = parse_engine(engine) if engine else _captured_engine(origin)
+    if version is None:
+        return None, []
+    classes = [architecture] if architecture else [origin.target_wrapper, origin.target_inner]
+    config = read_drafter_config(drafter)
+    try:
+        predicted = _first_known(config, version, [name for name in classes if name], origin.layers)
+    except HsfError as error:
+        note = finding("rule-unknown", error.where, error.message, "id rules", remedy=error.remedy)
+        return None, [note]
+    same_engine = _captured_engine(origin) == version
+    return predicted, _judge(predicted, trained, served if same_engine else None)
+
+
+def _captured_engine(origin: Provenance) -> EngineVersion | None:
+    """The capture's engine, if it is one that serves drafters."""
+    if origin.engine in known_engines() and origin.engine_version:
+        return parse_engine(f"{origin.engine}=={origin.engine_version}")
+    return None
+
+
+def _first_known(config: DrafterConfig, version: EngineVersion, classes: list[str], layers: int | None) -> Prediction:
+    """The prediction for the first class that has a rule."""
+    refusal = HsfError(
+        "rule-unknown", str(version), "the target's model class is not known", "add --architecture CLASS"
+    )
+    for name in classes:
+        try:
+            return predict(config, version.name, version.version, name, layers)
+        except HsfError as error:
+            refusal = error
+    raise refusal
+
+
+def _judge(predicted: Prediction, trained: Wiring | None, served: Wiring | None) -> list[Finding]:
+    where, states = f"config.json, {predicted.engine}", show_wiring(predicted.states)
+    evidence = f"predicted {states}, trained {show_wiring(trained)}; {predicted.note}"
+    found: list[Finding] = []
+    if predicted.ids is None and predicted.states is not None:
+        message = f"the engine finds no layer ids and serves its default {states}"
+        found.append(finding("ids-absent", where, message, predicted.note, severity="warning", confidence="predicted"))
+    if served is not None:
+        if None not in served and served != predicted.states:
+            message = f"the rule predicts {states}, but {show_wiring(served)} was measured; the measurement counts"
+            found.append(finding("rule-disagrees", where, message, predicted.note))
+        return found
+    if predicted.states is None:
+        message = f"this config makes {predicted.engine} fail: it would serve nothing"
+        found.append(finding("config-serves-other", where, message, evidence, confidence="predicted"))
+    elif trained is not None and None not in trained:
+        same = trained == predicted.states
+        code, verb = ("config-serves-trained", "the trained") if same else ("config-serves-other", "other")
+        message = f"by the id rule, this config makes {predicted.engine} serve {verb} states: {states}"
+        found.append(finding(code, where, message, evidence, confidence="predicted"))
+    return found

@@ -42,7 +42,8 @@ def print_compare(result: CompareResult, out: Console) -> None:
 def _print_sources(result: CompareResult, out: Console) -> None:
     origin = result.provenance
     for source in origin.dumps:
-        facts = f"{source.producer}, {source.samples} samples, {source.dtype}"
+        labels = f", labels from {source.claim_source}" if source.claim_source else ""
+        facts = f"{source.producer}, {source.samples} samples, {source.dtype}{labels}"
         out.print(f"dumps     {source.path} ({facts})", markup=False)
     if origin.capture_path:
         engine = " ".join(part for part in (origin.engine, origin.engine_version) if part)
