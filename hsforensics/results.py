@@ -101,7 +101,8 @@ class ChannelRecord:
         norm: Median over tokens of ``|x|``.
         row: Row whose first values are shown (of the first sample compared).
         values: The channel's first five values in that row.
-        reference: The best state's first five values in that row.
+        reference: The best state's first five values in that row, where the evidence has them.
+        claimed_reference: The claimed state's, likewise; empty when it is the best state.
         against: What ``status`` compares with: the ``served`` (or trained) counterpart, the ``claim``, or ``nothing``.
         status: See ``hsforensics.states.Status``.
         note: The evidence in words.
@@ -125,6 +126,7 @@ class ChannelRecord:
     row: int | None
     values: tuple[float | None, ...]
     reference: tuple[float | None, ...]
+    claimed_reference: tuple[float | None, ...]
     against: Literal["counterpart", "claim", "nothing"]
     status: Status
     note: str

@@ -203,9 +203,8 @@ def _dump_facts(given: _Inputs, evidence: Sequence[Evidence]) -> list[ChannelFac
 
 
 def _facts(side: Side, item: Evidence, claim: State | None, role: Role) -> ChannelFacts:
-    return ChannelFacts(
-        side, item.index, item.label, claim, role, item.match, item.norm, item.row, item.values, item.reference
-    )
+    shown = (item.values, item.reference, item.claimed_reference)
+    return ChannelFacts(side, item.index, item.label, claim, role, item.match, item.norm, item.row, *shown)
 
 
 def _provenance(given: _Inputs, device: str, seed: int) -> Provenance:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,7 @@ class Evidence:
     row: int | None
     values: tuple[float | None, ...]
     reference: tuple[float | None, ...]
+    claimed_reference: tuple[float | None, ...]
     findings: tuple[Finding, ...]
 
 
@@ -62,12 +63,30 @@ class _Log:
             self.values = _first_values(channel.values[self.row])
         return True
 
-    def close(self, match: Match, reference: Tensor | None) -> Evidence:
-        """The evidence, with the first values of the matched state's row ([H]) beside the channel's own."""
+    def close(self, match: Match, row_of: Callable[[State, int], Tensor | None]) -> Evidence:
+        """The evidence, with the first values of the matched and of the claimed state beside the channel's own.
+
+        Args:
+            match: What the channel was found to be.
+            row_of: Row ([H]) of a state in the first sample, or ``None`` where the evidence at hand lacks it.
+        """
         norm = sorted(self.norms)[len(self.norms) // 2] if self.norms else None
-        beside = () if reference is None else _first_values(reference)
-        index, label = self.channel.index, self.channel.label
-        return Evidence(index, label, match, norm, self.row, self.values, beside, tuple(self.findings))
+        claim = None if self.channel.claim == match.state else self.channel.claim
+        return Evidence(
+            index=self.channel.index,
+            label=self.channel.label,
+            match=match,
+            norm=norm,
+            row=self.row,
+            values=self.values,
+            reference=self._beside(match.state, row_of),
+            claimed_reference=self._beside(claim, row_of),
+            findings=tuple(self.findings),
+        )
+
+    def _beside(self, state: State | None, row_of: Callable[[State, int], Tensor | None]) -> tuple[float | None, ...]:
+        row = None if state is None or self.row is None else row_of(state, self.row)
+        return () if row is None else _first_values(row)
 
 
 def files_evidence(samples: Sequence[Sample], target: Target) -> list[Evidence]:
@@ -81,11 +100,11 @@ def files_evidence(samples: Sequence[Sample], target: Target) -> list[Evidence]:
             if log.admit(channel, sample.name, sample.token_ids, target.hidden_size):
                 parts.append(cheap_rows(channel.values, rows, gain))
     matches = [identify_cheaply(parts) if parts else _NO_ROWS for parts in seen]
-    first = target.embedding_rows(samples[0].token_ids)  # [T, H]
-    return [
-        log.close(match, first[log.row] if match.state == 0 and log.row is not None else None)
-        for log, match in zip(logs, matches, strict=True)
-    ]
+
+    def row_of(state: State, row: int) -> Tensor | None:
+        return target.embedding_rows(samples[0].token_ids[row : row + 1])[0] if state == 0 else None
+
+    return [log.close(match, row_of) for log, match in zip(logs, matches, strict=True)]
 
 
 def bank_evidence(pairs: Sequence[Pair], capture: Capture, *, served: bool, device: str, seed: int) -> list[Evidence]:
@@ -125,12 +144,13 @@ def _close_bank(
     log: _Log, tables: Sequence[Tensor], capture: Capture, pairs: Sequence[Pair], gaps: _Gaps, seed: int
 ) -> Evidence:
     states = capture.manifest.states
+
+    def row_of(state: State, row: int) -> Tensor | None:
+        return capture.read(pairs[0].request).state(state)[row] if state in states and row < pairs[0].rows else None
+
     best = best_state(tables, states) if tables else None
-    if best is None:
-        return log.close(_NO_ROWS, None)
-    row = log.row or 0
-    reference = capture.read(pairs[0].request).state(best)
-    return log.close(identify(tables, states, gaps[best], seed), reference[row] if row < len(reference) else None)
+    match = _NO_ROWS if best is None else identify(tables, states, gaps[best], seed)
+    return log.close(match, row_of)
 
 
 class _Gaps(dict[State, float]):

@@ -25,6 +25,7 @@ class ChannelFacts:
     row: int | None = None
     values: tuple[float | None, ...] = ()
     reference: tuple[float | None, ...] = ()
+    claimed_reference: tuple[float | None, ...] = ()
 
 
 def roles_for(labels: Sequence[str], fc_channels: int | None) -> tuple[Role, ...]:
@@ -90,6 +91,7 @@ def _record(item: ChannelFacts, other: ChannelFacts | None, has_served: bool) ->
         row=item.row,
         values=item.values,
         reference=item.reference,
+        claimed_reference=item.claimed_reference,
         against=against,
         status=status,
         note=match.note,

@@ -30,7 +30,7 @@ def judge(trained: Wiring | None, served: Wiring | None, slots: tuple[int, int |
         slots: How many aux channels the dump has, and how many states the engine fed (``None``: not measured).
     """
     if slots[1] is None:
-        note = finding("served-unknown", "served", "no served states were measured", "the capture holds a bank only")
+        note = finding("served-unknown", "served", "no served states were measured", "no live capture was given")
         return Judgement("undecided", None, None, (note,))
     if slots[0] != slots[1]:
         message = f"the drafter was trained on {slots[0]} states, the engine feeds {slots[1]}"

@@ -72,7 +72,7 @@ def _channel_table(channels: Sequence[ChannelRecord]) -> object:
             Text(item.label),
             item.role,
             "" if item.claim is None else show_state(item.claim),
-            show_state(item.state),
+            _holds(item),
             item.identity,
             Text(item.status, style=_STATUS_STYLES.get(item.status, "red")),
             _number(item.distance),
@@ -81,6 +81,12 @@ def _channel_table(channels: Sequence[ChannelRecord]) -> object:
             _number(item.norm),
         )
     return table
+
+
+def _holds(item: ChannelRecord) -> str:
+    if item.state is None and item.identity == "ambiguous":
+        return "one of 1 to L"
+    return show_state(item.state)
 
 
 def _value_table(channels: Sequence[ChannelRecord]) -> object:
@@ -96,7 +102,10 @@ def _value_table(channels: Sequence[ChannelRecord]) -> object:
         if item.values:
             table.add_row(Text(f"{item.label}, row {item.row}"), *map(_number, item.values))
         if item.reference:
-            table.add_row(Text(f"  {show_state(item.state)}"), *map(_number, item.reference), style="dim")
+            table.add_row(Text(f"  holds: {show_state(item.state)}"), *map(_number, item.reference), style="green")
+        if item.claimed_reference:
+            name = f"  claimed: {show_state(item.claim)}"
+            table.add_row(Text(name), *map(_number, item.claimed_reference), style="red")
     return table
 
 

@@ -21,10 +21,11 @@ def print_findings(findings: Sequence[Finding], out: Console) -> None:
 
     for item in findings:
         head = Text.assemble((item.severity, _STYLES[item.severity]), f" {item.code}: {item.message}")
-        out.print(Padding(head, (1, 0, 0, 0)))
         mark = "" if item.confidence == "measured" else f" ({item.confidence})"
-        out.print(Padding(Text(f"evidence: {item.evidence}{mark}"), (0, 0, 0, 2)))
-        out.print(Padding(Text(f"remedy:   {item.remedy}"), (0, 0, 0, 2)))
+        out.print()
+        out.print(head)
+        for line in (f"evidence: {item.evidence}{mark}", f"remedy:   {item.remedy}"):
+            out.print(Padding(Text(line), (0, 0, 0, 2), expand=False))
 
 
 def print_catalogue(kinds: Iterable[FindingKind], out: Console) -> None:
