@@ -1,0 +1,181 @@
+"""What ``fix-config`` works from: the wiring, the engine, the model class and L, each from a report or by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from hsforensics.drafter.config import DrafterConfig
+from hsforensics.errors import HsfError
+from hsforensics.flows.drafter_side import DrafterSide, read_drafter_side
+from hsforensics.models.target import Target, load_target
+from hsforensics.results import CompareResult
+from hsforensics.rules.lookup import EngineVersion, known_classes, known_engines, parse_engine
+from hsforensics.states import State, Wiring, show_wiring
+
+_BY_HAND = "name the wiring by hand: --wiring 3,31,59"
+
+
+@dataclass(frozen=True)
+class FixInputs:
+    """Everything that a config edit is computed from.
+
+    Attributes:
+        wiring: The trained wiring, to be served.
+        engine: What the config is written for.
+        architecture: The model class whose rule applies.
+        wrapper: The class that the engine loads, when only the class inside it has a rule; else ``None``.
+        layers: L of the target, if known.
+    """
+
+    wiring: tuple[State, ...]
+    engine: EngineVersion
+    architecture: str
+    wrapper: str | None
+    layers: int | None
+
+
+def resolve_inputs(
+    config: DrafterConfig,
+    *,
+    report: CompareResult | None,
+    wiring: tuple[State, ...] | None,
+    engine: str | None,
+    architecture: str | None,
+    layers: int | None,
+    target: Path | None,
+) -> FixInputs:
+    """Take every input from where it was given, and refuse what is missing, ambiguous or contradictory.
+
+    Raises:
+        HsfError: ``usage``, ``evidence-ambiguous``, ``report-foreign``, or the target or drafter is unreadable.
+    """
+    if (report is None) == (wiring is None):
+        got = "both" if report else "neither"
+        message = f"exactly one source of the trained wiring is needed, got {got}"
+        raise HsfError("usage", "--report / --wiring", message, "give --report report.json, or --wiring 3,31,59")
+    model = load_target(target) if target else None
+    side = read_drafter_side(config.path.parent, _hidden_size(config, report, model))
+    if report is not None:
+        _refuse_foreign(report, side)
+    trained = wiring or (trained_wiring(report) if report else ())
+    _check_slots(trained, side)
+    chosen = _engine(engine, report)
+    name, wrapper = _architecture(architecture, chosen.name, _classes(model, report))
+    return FixInputs(trained, chosen, name, wrapper, _layers(layers, model, report))
+
+
+def trained_wiring(report: CompareResult) -> tuple[State, ...]:
+    """The trained wiring of a report, if its evidence settles every slot.
+
+    Raises:
+        HsfError: ``evidence-ambiguous``.
+    """
+    doubted = [r for r in report.channels if r.side == "dump" and r.role == "aux" and not _settled(r.identity)]
+    if doubted:
+        first = doubted[0]
+        message = f"channel '{first.label}' of the dump is {first.identity} ({first.note})"
+        raise HsfError("evidence-ambiguous", "report", message, f"give compare more evidence, or {_BY_HAND}")
+    found = report.trained_wiring
+    states = tuple(state for state in found or () if state is not None)
+    if not states or len(states) < len(found or ()):
+        message = f"its trained wiring is {show_wiring(found)}, and every slot is needed"
+        raise HsfError("evidence-ambiguous", "report", message, f"give compare more evidence, or {_BY_HAND}")
+    return states
+
+
+def measured_here(inputs: FixInputs, report: CompareResult | None) -> bool:
+    """Whether the report's capture comes from the very engine version that is written for."""
+    origin = report.provenance if report else None
+    return origin is not None and (origin.engine, origin.engine_version) == (inputs.engine.name, inputs.engine.version)
+
+
+def measured_wiring(config: DrafterConfig, inputs: FixInputs, report: CompareResult | None) -> Wiring | None:
+    """What this very engine version was measured to serve with this very config; ``None`` unless all of it is known."""
+    if report is None or not measured_here(inputs, report):
+        return None
+    if report.provenance.drafter_config_sha256 != config.sha256 or None in (report.served_wiring or (None,)):
+        return None
+    return report.served_wiring
+
+
+def _settled(identity: str) -> bool:
+    return identity in ("exact", "match")
+
+
+def _refuse_foreign(report: CompareResult, side: DrafterSide) -> None:
+    """A report that names a drafter must name this one: by its weights' structure, which config edits leave alone."""
+    said = report.provenance.drafter_structure_sha256
+    if said is None or said == side.structure_sha256:
+        return
+    other = report.provenance.drafter_path or "another drafter"
+    got = "other weights" if side.structure_sha256 else "no weights to check that with"
+    message = f"the report was made with {other}, and here are {got}"
+    raise HsfError("report-foreign", side.path, message, f"compare with this drafter again, or {_BY_HAND}")
+
+
+def _hidden_size(config: DrafterConfig, report: CompareResult | None, model: Target | None) -> int | None:
+    """Width of one state, from the config's own word for it, the evidence, or the drafter's width."""
+    sources = (
+        config.get("target_hidden_size"),
+        model.hidden_size if model else None,
+        report.provenance.hidden_size if report else None,
+        config.get("hidden_size"),
+        config.get("transformer_layer_config.hidden_size"),
+    )
+    return next((value for value in sources if isinstance(value, int) and value > 0), None)
+
+
+def _check_slots(wiring: tuple[State, ...], side: DrafterSide) -> None:
+    if side.fc_channels not in (None, len(wiring)):
+        message = f"{show_wiring(wiring)} has {len(wiring)} states, but fc.weight takes {side.fc_channels}"
+        raise HsfError("usage", side.path, message, "give as many states as fc joins, in its order")
+
+
+def _engine(engine: str | None, report: CompareResult | None) -> EngineVersion:
+    if engine is not None:
+        return parse_engine(engine)
+    origin = report.provenance if report else None
+    if origin and origin.engine in known_engines() and origin.engine_version:
+        return parse_engine(f"{origin.engine}=={origin.engine_version}")
+    message = "the engine that will serve the drafter is needed, since ids mean different things in each"
+    raise HsfError("usage", "--engine", message, "add --engine sglang==0.5.16, with your version")
+
+
+def _classes(model: Target | None, report: CompareResult | None) -> tuple[str, ...]:
+    """Model classes that the evidence names, the one that the engine loads first."""
+    if model is not None:
+        return (model.wrapper_class, model.inner_class)
+    origin = report.provenance if report else None
+    names = (origin.target_wrapper, origin.target_inner) if origin else ()
+    return tuple(name for name in names if name)
+
+
+def _architecture(given: str | None, engine: str, classes: tuple[str, ...]) -> tuple[str, str | None]:
+    """The class whose rule applies, and the wrapper around it when only the inner class has a rule."""
+    if given is not None:
+        return given, None
+    if not classes:
+        message = "the target's model class is needed, since ids mean different things in each"
+        raise HsfError("usage", "--architecture", message, "add --architecture CLASS, or --target MODEL")
+    known = known_classes(engine)
+    name = next((name for name in classes if name in known), classes[0])
+    return name, None if name == classes[0] else classes[0]
+
+
+def _layers(given: int | None, model: Target | None, report: CompareResult | None) -> int | None:
+    """L, if anybody says it; two sources that disagree are an error.
+
+    Raises:
+        HsfError: ``usage``.
+    """
+    named = {
+        "--layers": given,
+        "--target": model.layers if model else None,
+        "the report": report.provenance.layers if report else None,
+    }
+    said = {name: value for name, value in named.items() if value is not None}
+    if len(set(said.values())) > 1:
+        message = ", ".join(f"{name} says {value}" for name, value in said.items())
+        raise HsfError("usage", "--layers", f"the number of layers is contradictory: {message}", "correct one of them")
+    return next(iter(said.values()), None)
