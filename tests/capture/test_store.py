@@ -1,0 +1,433 @@
+"""A capture comes back bit for bit, is whole or absent, and says so when it was touched."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import stat
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import hsforensics
+from hsforensics.capture import write as write_module
+from hsforensics.capture.store import (
+    Capture,
+    ManifestHeader,
+    RequestTensors,
+    is_capture,
+    open_capture,
+    token_ids_sha256,
+    write_capture,
+)
+from hsforensics.errors import HsfError
+from hsforensics.states import State
+from tests.capture import makers
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Capture:
+    head = makers.header(served=2)
+    return write_capture(tmp_path / "cap", head, [makers.request(rows, head, seed=rows) for rows in (3, 5)])
+
+
+def code_of(call: Callable[[], object]) -> str:
+    with pytest.raises(HsfError) as caught:
+        call()
+    return caught.value.code
+
+
+def names_beside(path: Path) -> list[str]:
+    return sorted(file.name for file in path.parent.iterdir() if file != path)
+
+
+# -- round trip ------------------------------------------------------------------------------------------------------
+
+ANY_STATE = st.one_of(st.integers(0, 60), st.just("postnorm"), st.integers(0, 60).map(lambda i: f"mid:{i}"))
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    states=st.sets(ANY_STATE, min_size=1, max_size=6),
+    rows=st.lists(st.integers(0, 7), min_size=1, max_size=3),
+    hidden_size=st.integers(1, 5),
+    served=st.integers(0, 3),
+    dtype=st.sampled_from([torch.bfloat16, torch.float16, torch.float32]),
+    fc_input=st.booleans(),
+)
+def test_every_tensor_comes_back_bit_for_bit(
+    states: set[State],
+    rows: list[int],
+    hidden_size: int,
+    served: int,
+    dtype: torch.dtype,
+    fc_input: bool,
+    tmp_path: Path,
+) -> None:
+    shutil.rmtree(tmp_path / "cap", ignore_errors=True)
+    head = makers.header(tuple(states), hidden_size, served)
+    requests = [makers.request(count, head, dtype, seed, fc_input) for seed, count in enumerate(rows)]
+    write_capture(tmp_path / "cap", head, iter(requests))
+    found = open_capture(tmp_path / "cap")
+    found.verify()
+    assert [entry.rows for entry in found.requests] == rows
+    for entry, written in zip(found.requests, requests, strict=True):
+        read = found.read(entry)
+        assert set(read.states) == states
+        assert torch.equal(read.token_ids, written.token_ids)
+        assert torch.equal(read.positions, written.positions)
+        for state in states:
+            assert read.state(state).dtype == dtype
+            assert torch.equal(read.state(state), written.states[state])
+        assert [channel.label for channel in read.served] == [f"served.{i}" for i in range(served)]
+        pairs = zip(read.served, written.served, strict=True)
+        assert all(torch.equal(channel.values, value) for channel, value in pairs)
+        assert (read.fc_input is None) == (written.fc_input is None)
+        if read.fc_input is not None and written.fc_input is not None:
+            assert torch.equal(read.fc_input, written.fc_input)
+
+
+def test_the_manifest_repeats_the_header_and_says_who_wrote_it(capture: Capture) -> None:
+    head = makers.header(served=2)
+    assert {name: getattr(capture.manifest, name) for name in vars(head)} == vars(head)
+    assert capture.manifest.producer == f"hsforensics {hsforensics.__version__}"
+    assert capture.manifest.states == (0, 1, "mid:1", 2, "postnorm")
+
+
+def test_equal_token_ids_have_one_hash_on_every_machine() -> None:
+    ids = torch.tensor([1, 256, 1 << 40])
+    assert token_ids_sha256(ids) == hashlib.sha256(struct.pack("<3q", 1, 256, 1 << 40)).hexdigest()
+    assert token_ids_sha256(ids.int()) != token_ids_sha256(ids)  # 1 << 40 does not fit
+    assert token_ids_sha256(ids[:2].int()) == token_ids_sha256(ids[:2])
+    assert token_ids_sha256(ids) != token_ids_sha256(ids.flip(0))
+
+
+def test_non_contiguous_tensors_are_written(tmp_path: Path) -> None:
+    head = makers.header((0,))
+    wide = torch.randn(4, 3).T  # [3, 4]
+    write_capture(tmp_path / "cap", head, [RequestTensors(torch.arange(3), torch.arange(3), {0: wide})])
+    found = open_capture(tmp_path / "cap")
+    assert torch.equal(found.read(found.requests[0]).state(0), wide)
+
+
+def test_a_state_that_is_not_there_is_a_usage_error_that_names_those_that_are(capture: Capture) -> None:
+    request = capture.read(capture.requests[0])
+    with pytest.raises(HsfError, match="no state mid:0, only 0, 1, mid:1, 2, postnorm") as caught:
+        request.state("mid:0")
+    assert caught.value.code == "usage"
+
+
+def test_files_are_private_to_their_owner(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        head = makers.header()
+        path = write_capture(tmp_path / "cap", head, [makers.request(2, head)]).path
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(file.stat().st_mode) for file in path.iterdir()} == {0o600}
+
+
+# -- whole or absent -------------------------------------------------------------------------------------------------
+
+
+def failing(head: ManifestHeader, error: BaseException) -> Iterator[RequestTensors]:
+    yield makers.request(3, head)
+    raise error
+
+
+@pytest.mark.parametrize("error", [RuntimeError("engine died"), KeyboardInterrupt()], ids=["error", "interrupt"])
+def test_a_producer_that_fails_leaves_nothing(error: BaseException, tmp_path: Path) -> None:
+    head = makers.header()
+    with pytest.raises(type(error)):
+        write_capture(tmp_path / "cap", head, failing(head, error))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("step", ["_write_request", "_write_manifest", "_publish", "_sync", "file_sha256"])
+def test_a_full_disk_at_any_step_is_an_error_and_leaves_nothing(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(write_module, step, full)
+    head = makers.header()
+    with pytest.raises(HsfError, match="No space left") as caught:
+        write_capture(tmp_path / "cap", head, [makers.request(3, head)])
+    assert caught.value.code == "write-refused"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failing_replacement_keeps_the_old_capture(capture: Capture) -> None:
+    head = makers.header()
+    with pytest.raises(RuntimeError):
+        write_capture(capture.path, head, failing(head, RuntimeError("engine died")), force=True)
+    open_capture(capture.path).verify()
+    assert names_beside(capture.path) == []
+
+
+def test_a_rename_that_fails_during_a_replacement_puts_the_old_capture_back(
+    capture: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = Path.rename
+
+    def fails_for_the_new_one(self: Path, target: Path) -> Path:
+        if Path(target) == capture.path and self.name != "old":
+            raise OSError(5, "Input/output error")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fails_for_the_new_one)
+    head = makers.header()
+    assert code_of(lambda: write_capture(capture.path, head, [makers.request(9, head)], force=True)) == "write-refused"
+    monkeypatch.undo()
+    assert [entry.rows for entry in open_capture(capture.path).requests] == [3, 5]
+    assert names_beside(capture.path) == []
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from hsforensics.capture.store import write_capture
+from tests.capture import makers
+
+head = makers.header()
+def requests():
+    yield makers.request(3, head)
+    print("written", flush=True)
+    time.sleep(60)
+write_capture(Path(sys.argv[1]), head, requests())
+"""
+
+
+def test_a_kill_in_the_middle_leaves_nothing_at_the_destination_and_is_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "cap"
+    root = Path(__file__).parents[2]
+    with subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, cwd=root) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"written\n"
+        child.send_signal(signal.SIGKILL)
+    assert not path.exists()
+    assert code_of(lambda: open_capture(path)) == "capture-unfinished"
+    (leftover,) = tmp_path.iterdir()
+    assert stat.S_IMODE(leftover.stat().st_mode) == 0o700
+    assert code_of(lambda: open_capture(leftover)) == "capture-unfinished"
+    head = makers.header()
+    write_capture(path, head, [makers.request(3, head)])
+    open_capture(path).verify()
+
+
+def test_each_request_is_on_the_disk_before_the_next_is_asked_for(tmp_path: Path) -> None:
+    head = makers.header()
+    on_disk = []
+
+    def requests() -> Iterator[RequestTensors]:
+        for seed in range(3):
+            on_disk.append(sum(1 for _ in tmp_path.glob(".cap*/request-*")))
+            yield makers.request(3, head, seed=seed)
+
+    write_capture(tmp_path / "cap", head, requests())
+    assert on_disk == [0, 1, 2]
+
+
+# -- what is there already -------------------------------------------------------------------------------------------
+
+
+def test_an_existing_destination_is_refused_before_any_request_is_made(capture: Capture) -> None:
+    def never() -> Iterator[RequestTensors]:
+        raise AssertionError("asked for a request")
+        yield
+
+    assert code_of(lambda: write_capture(capture.path, makers.header(), never())) == "write-refused"
+
+
+def test_force_replaces_a_capture(capture: Capture) -> None:
+    head = makers.header()
+    write_capture(capture.path, head, [makers.request(9, head)], force=True)
+    assert [entry.rows for entry in open_capture(capture.path).requests] == [9]
+    assert len(list(capture.path.iterdir())) == 2
+    assert names_beside(capture.path) == []
+
+
+def foreign_directory(path: Path) -> None:
+    path.mkdir()
+    (path / "thesis.tex").write_text("precious")
+
+
+def foreign_manifest(path: Path) -> None:
+    path.mkdir()
+    (path / "manifest.json").write_text('{"format": "docker"}')
+
+
+def capture_with_a_note(path: Path) -> None:
+    head = makers.header()
+    write_capture(path, head, [makers.request(3, head)])
+    (path / "notes.txt").write_text("precious")
+
+
+def link_to_a_capture(path: Path) -> None:
+    head = makers.header()
+    write_capture(path.with_name("real"), head, [makers.request(3, head)])
+    path.symlink_to("real")
+
+
+def a_file(path: Path) -> None:
+    path.write_text("precious")
+
+
+def dangling_link(path: Path) -> None:
+    path.symlink_to("nowhere")
+
+
+@pytest.mark.parametrize(
+    "place",
+    [foreign_directory, foreign_manifest, capture_with_a_note, link_to_a_capture, a_file, dangling_link, Path.mkdir],
+    ids=lambda place: place.__name__,
+)
+def test_force_never_replaces_anything_that_is_not_purely_a_capture(
+    place: Callable[[Path], object], tmp_path: Path
+) -> None:
+    place(tmp_path / "cap")
+    before = sorted((file, file.lstat().st_mtime_ns) for file in tmp_path.rglob("*"))
+    head = makers.header()
+    requests = [makers.request(3, head)]
+    assert code_of(lambda: write_capture(tmp_path / "cap", head, requests)) == "write-refused"
+    assert code_of(lambda: write_capture(tmp_path / "cap", head, requests, force=True)) == "write-refused"
+    assert sorted((file, file.lstat().st_mtime_ns) for file in tmp_path.rglob("*")) == before
+
+
+def test_a_capture_of_nothing_is_refused(tmp_path: Path) -> None:
+    assert code_of(lambda: write_capture(tmp_path / "cap", makers.header(), [])) == "nothing-compared"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"states": {0: torch.zeros(3, 4)}},
+        {"states": dict.fromkeys(makers.STATES, torch.zeros(3, 5))},
+        {"states": dict.fromkeys(makers.STATES, torch.zeros(2, 4))},
+        {"states": dict.fromkeys(makers.STATES, torch.zeros(3, 4, dtype=torch.int64))},
+        {"states": dict.fromkeys(reversed(makers.STATES), torch.zeros(3, 4))},
+        {"positions": torch.arange(2)},
+        {"served": (torch.zeros(3, 4),)},
+    ],
+)
+def test_tensors_that_do_not_fit_the_header_are_a_fault_of_the_program(
+    change: dict[str, object], tmp_path: Path
+) -> None:
+    head = makers.header()
+    fields = vars(makers.request(3, head)) | change
+    with pytest.raises(ValueError, match=r"header|must be"):
+        write_capture(tmp_path / "cap", head, [RequestTensors(**fields)])
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- tampering -------------------------------------------------------------------------------------------------------
+
+
+def edit_manifest(path: Path, **changes: object) -> None:
+    file = path / "manifest.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+def test_a_missing_file_is_unfinished(capture: Capture) -> None:
+    (capture.path / capture.requests[1].file).unlink()
+    assert code_of(lambda: open_capture(capture.path)) == "capture-unfinished"
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_a_file_of_another_size_is_unfinished(change: int, capture: Capture) -> None:
+    file = capture.path / capture.requests[0].file
+    os.truncate(file, file.stat().st_size + change)
+    assert code_of(lambda: open_capture(capture.path)) == "capture-unfinished"
+
+
+def test_a_link_in_the_place_of_a_file_is_unfinished(capture: Capture, tmp_path: Path) -> None:
+    file = capture.path / capture.requests[0].file
+    file.rename(tmp_path / "elsewhere")
+    file.symlink_to(tmp_path / "elsewhere")
+    assert code_of(lambda: open_capture(capture.path)) == "capture-unfinished"
+
+
+def test_a_flipped_byte_of_the_data_is_found_by_verify(capture: Capture) -> None:
+    file = capture.path / capture.requests[1].file
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(bytes(data))
+    assert code_of(open_capture(capture.path).verify) == "capture-unfinished"
+
+
+def test_a_torn_header_of_a_request_is_unfinished(capture: Capture) -> None:
+    file = capture.path / capture.requests[1].file
+    data = bytearray(file.read_bytes())
+    data[8:20] = b"x" * 12
+    file.write_bytes(bytes(data))
+    found = open_capture(capture.path)
+    assert code_of(lambda: found.read(found.requests[1])) == "capture-unfinished"
+
+
+def test_two_swapped_requests_are_noticed_without_reading_the_data(capture: Capture) -> None:
+    first, second = (capture.path / entry.file for entry in capture.requests)
+    middle = first.with_suffix(".swap")
+    for old, new in ((first, middle), (second, first), (middle, second)):
+        old.rename(new)
+    assert code_of(lambda: open_capture(capture.path)) == "capture-unfinished"
+
+
+def test_a_request_that_lacks_a_promised_state_is_unfinished(capture: Capture) -> None:
+    edit_manifest(capture.path, states=[0, 1, "mid:1", 2, 3, "postnorm"])
+    found = open_capture(capture.path)
+    with pytest.raises(HsfError, match=r"state\.3") as caught:
+        found.read(found.requests[0])
+    assert caught.value.code == "capture-unfinished"
+
+
+FOREIGN = {
+    "another format": {"format": "other"},
+    "a newer version": {"version": 2},
+    "an unknown kind": {"kind": "dream"},
+    "text for a number": {"layers": "two"},
+    "requests that are no list": {"requests": 3},
+    "a path out of the directory": {
+        "requests": [{"file": "../../secret", "rows": 1, "bytes": 1, "sha256": "", "token_ids_sha256": ""}]
+    },
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_manifest_of_another_kind_is_foreign(name: str, capture: Capture) -> None:
+    edit_manifest(capture.path, **FOREIGN[name])
+    assert code_of(lambda: open_capture(capture.path)) == "capture-foreign"
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff\xfe", b"null", b"[" * 100_000])
+def test_a_broken_manifest_is_foreign(data: bytes, capture: Capture) -> None:
+    (capture.path / "manifest.json").write_bytes(data)
+    assert code_of(lambda: open_capture(capture.path)) == "capture-foreign"
+
+
+def test_a_directory_without_manifest_is_foreign(tmp_path: Path) -> None:
+    assert code_of(lambda: open_capture(tmp_path)) == "capture-foreign"
+    assert not is_capture(tmp_path)
+
+
+def test_a_path_that_does_not_exist_is_not_found(tmp_path: Path) -> None:
+    assert code_of(lambda: open_capture(tmp_path / "nothing")) == "not-found"
+    assert code_of(lambda: open_capture(tmp_path / "no" / "thing")) == "not-found"
+
+
+def test_a_capture_of_any_version_is_recognised_as_one(capture: Capture) -> None:
+    assert is_capture(capture.path)
+    edit_manifest(capture.path, version=7)
+    assert is_capture(capture.path)
