@@ -79,7 +79,10 @@ def reference_bank(model: ReferenceModel, token_ids: Tensor, *, middle: bool = F
     with torch.no_grad(), enough_memory(model.target), _recording(model, arrivals, middle=middle):
         model.decoder(input_ids=token_ids[None].to(model.device), use_cache=False)
     states = bank_states(len(model.layers), middle=middle)
-    return {state: _only_arrival(arrivals[state], state, model, len(token_ids)) for state in states}
+    bank = {state: _only_arrival(arrivals[state], state, model, len(token_ids)) for state in states}
+    if middle and torch.equal(bank["mid:0"], bank[0]):  # attention and MLP read one and the same stream
+        raise _no_middle(model)
+    return bank
 
 
 @contextmanager
@@ -111,8 +114,12 @@ def norm_before_mlp(layer: Module, model: ReferenceModel) -> Any:
     # with a norm after the MLP and none before it, "post attention" is a norm of the branch, not of the stream
     if "post_attention_layernorm" in children and "post_feedforward_layernorm" not in children:
         return children["post_attention_layernorm"]
-    message = f"{type(layer).__name__} has no norm between attention and MLP, so there is no middle state"
-    raise HsfError(_CODE, model.target.path, message, "capture without --middle")
+    raise _no_middle(model)
+
+
+def _no_middle(model: ReferenceModel) -> HsfError:
+    message = f"{type(model.layers[0]).__name__} has no stream between attention and MLP, so there is no middle state"
+    return HsfError(_CODE, model.target.path, message, "capture without --middle")
 
 
 def _on_input(module: Module, keep: Callable[[Tensor], None]) -> Any:
