@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hsforensics.drafter.spans import scan, walk
@@ -44,18 +44,21 @@ def _same(left: Any, right: Any) -> bool:
     return json.dumps(left) == json.dumps(right)  # tells true from 1, and looks at the order of keys
 
 
+@settings(deadline=None)
 @given(text=_written(), path=st.lists(_keys, min_size=1, max_size=3), value=_values)
 def test_the_result_parses_to_exactly_the_intended_object(text: str, path: list[str], value: Any) -> None:
     result = set_value(text, path, value)
     assert _same(json.loads(result), _with(json.loads(text), path, value))
 
 
+@settings(deadline=None)
 @given(text=_written(), path=st.lists(_keys, min_size=1, max_size=3), value=_values)
 def test_setting_twice_is_setting_once(text: str, path: list[str], value: Any) -> None:
     once = set_value(text, path, value)
     assert set_value(once, path, value) == once
 
 
+@settings(deadline=None)
 @given(text=_written(), path=st.lists(_keys, min_size=1, max_size=3), value=_values)
 def test_line_ends_are_never_mixed(text: str, path: list[str], value: Any) -> None:
     lone_before = text.replace("\r\n", "").count("\n")
@@ -67,6 +70,7 @@ def test_line_ends_are_never_mixed(text: str, path: list[str], value: Any) -> No
 _MARK = 987654321012345
 
 
+@settings(deadline=None)
 @given(text=_written(_documents.map(lambda data: {**data, "marked": _MARK, "after": [1.5, "é"]})), value=_values)
 def test_bytes_outside_of_a_replaced_value_are_unchanged(text: str, value: Any) -> None:
     head, _, tail = text.partition(str(_MARK))
@@ -75,6 +79,7 @@ def test_bytes_outside_of_a_replaced_value_are_unchanged(text: str, value: Any) 
     assert result.endswith(tail)
 
 
+@settings(deadline=None)
 @given(text=_written(_documents.filter(lambda data: "new" not in data and data)), value=_values)
 def test_an_inserted_key_leaves_all_text_before_and_after_it(text: str, value: Any) -> None:
     result = set_value(text, ["new"], value)
@@ -84,6 +89,7 @@ def test_an_inserted_key_leaves_all_text_before_and_after_it(text: str, value: A
     assert result.endswith(tail)
 
 
+@settings(deadline=None)
 @given(text=_written())
 def test_spans_cover_exactly_the_values(text: str) -> None:
     root = scan(text)
@@ -177,6 +183,11 @@ def test_a_missing_key_is_inserted_in_the_layout_of_the_file(before: str, after:
 def test_numbers_escapes_and_infinity_keep_their_spelling() -> None:
     before = '{"e": 1e-05, "f": 1.50, "i": [0.0, Infinity, -Infinity, NaN], "u": "\\u00e9é\\/", "ids": [1]}'
     assert set_value(before, ["ids"], [2]) == before.replace("[1]", "[2]")
+
+
+def test_new_text_is_escaped_if_and_only_if_the_file_escapes() -> None:
+    assert set_value('{"a": "\\u00e9"}', ["b"], "ü") == '{"a": "\\u00e9", "b": "\\u00fc"}'
+    assert set_value('{"a": "é"}', ["b"], "ü") == '{"a": "é", "b": "ü"}'
 
 
 def test_an_equal_value_leaves_the_text_alone_but_one_is_not_true() -> None:

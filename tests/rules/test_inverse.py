@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from packaging.version import Version
 
@@ -31,6 +31,7 @@ def _ascending(draw: st.DrawFn) -> tuple[tuple[int, ...], int]:
     return tuple(sorted(states)), layers
 
 
+@settings(deadline=None)
 @given(case=st.sampled_from(CASES), drawn=_ascending())
 def test_ids_for_serves_exactly_the_wiring_or_refuses(
     case: tuple[str, str], drawn: tuple[tuple[int, ...], int]
@@ -54,6 +55,7 @@ def _plainly_expressible(wiring: tuple[int, ...], version: str, architecture: st
     return fits and zero_fits and layers not in wiring and not lone_one
 
 
+@settings(deadline=None)
 @given(case=st.sampled_from(CASES), drawn=_ascending(), data=st.data())
 def test_an_unordered_wiring_is_never_expressible(
     case: tuple[str, str], drawn: tuple[tuple[int, ...], int], data: st.DataObject
