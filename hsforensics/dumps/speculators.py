@@ -29,7 +29,7 @@ def read(file: Path) -> RawSample:
         raise HsfError(CODE, file, f"must hold a dictionary, got {type(data).__name__}", REMEDY)
     for key in ("input_ids", "hidden_states"):
         if key not in data:
-            held = ", ".join(sorted(str(name)[:40] for name in data)[:8]) or "nothing"
+            held = ", ".join(sorted(repr(name)[:40] for name in data)[:8]) or "nothing"
             raise HsfError(CODE, file, f"lacks the key '{key}' (it holds {held})", REMEDY)
     states = data["hidden_states"]
     if not isinstance(states, (list, tuple)) or not states:

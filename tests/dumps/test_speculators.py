@@ -99,6 +99,13 @@ def test_a_file_of_another_shape_is_refused_naming_file_and_channel(name: str, t
     assert caught.value.where == str(file)
 
 
+def test_control_characters_in_keys_are_shown_escaped(tmp_path: Path) -> None:
+    torch.save({"\x1b[2J": 1}, tmp_path / "data_0.pt")
+    with pytest.raises(HsfError) as caught:
+        read(tmp_path / "data_0.pt")
+    assert caught.value.message.isprintable()
+
+
 def test_a_file_that_holds_no_dictionary_is_refused(tmp_path: Path) -> None:
     torch.save([1, 2], tmp_path / "data_0.pt")
     with pytest.raises(HsfError, match="list"):
@@ -107,5 +114,5 @@ def test_a_file_that_holds_no_dictionary_is_refused(tmp_path: Path) -> None:
 
 def test_another_producers_dictionary_is_refused_with_the_keys_it_holds(tmp_path: Path) -> None:
     torch.save({"input_ids": torch.arange(3), "aux_hidden_state": torch.zeros(1, 3, 6)}, tmp_path / "data_0.pt")
-    with pytest.raises(HsfError, match="aux_hidden_state, input_ids"):
+    with pytest.raises(HsfError, match="'aux_hidden_state', 'input_ids'"):
         read(tmp_path / "data_0.pt")
