@@ -132,7 +132,7 @@ ID_RULES: Final = (
     IdRule("sglang", "llama", ">=0.4.5,<0.4.9", "ignores_ids", False, "models/llama.py", _EXECUTED),
     IdRule("sglang", "llama", ">=0.4.9,<0.5.22", "plus_one", False, "models/llama.py", _EXECUTED),
     IdRule("sglang", "llama", ">=0.5.22", "plus_one", True, "models/llama.py", _EXECUTED),
-    IdRule("sglang", "qwen", ">=0.4.9", "plus_one", True, "models/qwen2.py, models/qwen3.py", "read from source"),
+    IdRule("sglang", "qwen", ">=0.4.9", "plus_one", True, "models/qwen2.py, models/qwen3.py", _EXECUTED),
     IdRule(
         *("sglang", "deepseek", ">=0.5.4.post3,<0.5.13", "plus_one", False, "models/deepseek_v2.py", _EXECUTED),
         caveats=(_PARTIAL_SUMS,),
