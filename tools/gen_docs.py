@@ -25,7 +25,7 @@ _EXITS = (
     ("compare", "1", "misaligned, or a finding of severity error (a refuted label, a broken channel, ...)"),
     ("compare", "3", "undecided (no served states, or ambiguous evidence), or nothing could be compared"),
     ("fix-config", "0", "nothing to do, or written and read back"),
-    ("fix-config", "1", "a change is pending (a diff; also with `--check`), or the rule is right but the measurement wrong"),
+    ("fix-config", "1", "a change is pending (a diff; also with `--check`), or a measurement denies the id rule"),
     ("fix-config", "3", "refused: ambiguous evidence, another drafter's report, no rule, not expressible, unwritable"),
     ("draft-eval", "0", "evaluated"),
     ("draft-eval", "3", "nothing could be evaluated, or the drafter cannot be evaluated faithfully"),
