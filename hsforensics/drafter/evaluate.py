@@ -94,12 +94,13 @@ def score_sequence(
 
     with torch.inference_mode():
         proposals = draft_choices(weights, token_ids, aux, steps, feed)
-        counts = _count(proposals, labels, loss_mask)
+        counts = count_steps(proposals, labels, loss_mask)
     spoiled = (proposals[0] < 0) | (labels.full[1:] < 0)  # [T - 1]
     return SequenceScore(counts, walk(proposals, labels.full, token_ids), int(spoiled.sum()))
 
 
-def _count(proposals: list[Tensor], labels: Labels, loss_mask: Tensor | None) -> tuple[StepCounts, ...]:
+def count_steps(proposals: list[Tensor], labels: Labels, loss_mask: Tensor | None) -> tuple[StepCounts, ...]:
+    """Compare proposals (see ``draft_choices``) with labels under an optional ``loss_mask`` [T]: one entry per step."""
     import torch
 
     mask = torch.ones_like(labels.full) if loss_mask is None else loss_mask

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hsforensics.capture.store import Capture
+from hsforensics.capture.transformers_model import DTYPES, pick_device
 from hsforensics.drafter.definitions import definitions
 from hsforensics.drafter.evaluate import Feed, SequenceScore, score_sequence
 from hsforensics.drafter.labels import target_labels
@@ -32,8 +33,6 @@ ON_POLICY_ENOUGH = 0.9
 
 ENOUGH_SEQUENCES = 10
 """With fewer, an interval over sequences is rough; with fewer than two there is none."""
-
-_DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ def draft_eval(
     target_channel: int | None = None,
     feed: Feed = "text",
     dtype: Literal["fp32", "bf16"] = "fp32",
-    device: Literal["auto", "cpu", "cuda"] = "auto",
+    device: str = "auto",
     seed: int = 0,
     max_sequences: int | None = None,
 ) -> DraftEvalResult:
@@ -104,7 +103,7 @@ def draft_eval(
             the dump has more channels than the drafter joins.
         feed: Which token step k >= 2 embeds, see ``hsforensics.drafter.evaluate.Feed``.
         dtype: Of the drafter's forward; the target's choices are always computed in fp32.
-        device: ``auto`` takes CUDA where there is one.
+        device: ``auto`` takes CUDA where there is one; or a device that torch knows.
         seed: Of the bootstrap over sequences.
         max_sequences: Sequences to read at most, from the first.
 
@@ -115,7 +114,7 @@ def draft_eval(
     _check_numbers(steps, max_sequences, dtype, feed)
     opened = open_data(data, wirings, channels)
     model = load_target(target)
-    place, precision = _pick_device(device), _torch_dtype(dtype)
+    place, precision = pick_device(device), _torch_dtype(dtype)
     loaded = load_drafter(drafter, model, precision, place)
     _check_runs(opened, loaded)
     head, gain = model.lm_head().to(place).float(), model.norm_weight().to(place)
@@ -128,7 +127,7 @@ def draft_eval(
     )
     ranked = rank_runs(runs, done.scores, seed)
     found = [*done.findings, *_findings(runs, done, opened, loaded, drafter), *([ranked] if ranked else [])]
-    origin = _provenance(model, loaded, drafter, opened, data, done, dtype=_DTYPES[dtype], device=place, seed=seed)
+    origin = _provenance(model, loaded, drafter, opened, data, done, dtype=DTYPES[dtype], device=place, seed=seed)
     return DraftEvalResult(runs=runs, findings=sort_findings(found), provenance=origin)
 
 
@@ -136,27 +135,16 @@ def _check_numbers(steps: int, max_sequences: int | None, dtype: str, feed: str)
     for option, value in (("--steps", steps), ("--max-sequences", max_sequences)):
         if value is not None and value < 1:
             raise HsfError("usage", option, f"must be at least 1, got {value}", "give a positive number")
-    for option, word, allowed in (("--dtype", dtype, tuple(_DTYPES)), ("--feed", feed, ("text", "own"))):
+    for option, word, allowed in (("--dtype", dtype, tuple(DTYPES)), ("--feed", feed, ("text", "own"))):
         if word not in allowed:
             raise HsfError("usage", option, f"must be {' or '.join(allowed)}, got {word!r}", "give one of them")
-
-
-def _pick_device(device: str) -> torch.device:
-    import torch
-
-    there = torch.cuda.is_available()
-    if device == "auto":
-        return torch.device("cuda" if there else "cpu")
-    if device not in ("cpu", "cuda") or (device == "cuda" and not there):
-        got = "no CUDA device is here" if device == "cuda" else f"must be auto, cpu or cuda, got {device!r}"
-        raise HsfError("usage", "--device", got, "use --device cpu")
-    return torch.device(device)
 
 
 def _torch_dtype(dtype: str) -> torch.dtype:
     import torch
 
-    return torch.bfloat16 if dtype == "bf16" else torch.float32
+    found: torch.dtype = getattr(torch, DTYPES[dtype])
+    return found
 
 
 def _check_runs(data: EvalData, loaded: LoadedDrafter) -> None:
