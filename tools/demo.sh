@@ -30,7 +30,7 @@ say "1. The target's files alone. No engine, no reference run: is channel 0 the 
 run 1 hsforensics compare "$OUT/speculators" --target "$MODEL"
 
 say "2. A bank: all states of the target for the very tokens of the dumps."
-run 0 hsforensics capture "$OUT/speculators" --engine transformers --target "$MODEL" --output "$OUT/bank"
+run 0 hsforensics capture "$OUT/speculators" --engine transformers --target "$MODEL" --out "$OUT/bank"
 
 say "   (the drafter: trained here for a minute on what the dumps really hold; its config carries the incident's wrong fix)"
 run 0 python fixtures/train_drafter.py --capture "$OUT/bank" --target "$MODEL" --wiring 3,15,27 --out "$OUT/trained"
