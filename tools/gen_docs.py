@@ -46,7 +46,7 @@ def pages() -> Iterator[tuple[Path, str]]:
 
 def _cli_page() -> str:
     command = [sys.executable, "-m", "typer", "hsforensics.cli.main", "utils", "docs", "--name", "hsforensics"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=_plain_environment())  # noqa: S603
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=_plain_environment())
     return done.stdout.strip() + "\n"
 
 

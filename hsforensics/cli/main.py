@@ -16,6 +16,7 @@ from hsforensics.cli.draft_eval import draft_eval_command
 from hsforensics.cli.findings import findings_command
 from hsforensics.cli.fix_config import fix_config_command
 from hsforensics.errors import EXIT_BUG, EXIT_INTERRUPTED, HsfError
+from hsforensics.report.console import visible
 
 app = typer.Typer(
     name="hsforensics",
@@ -60,7 +61,7 @@ def main() -> None:
     try:
         app()
     except HsfError as error:
-        typer.echo(f"hsforensics: {error}", err=True)
+        typer.echo(visible(f"hsforensics: {error}"), err=True)
         sys.exit(error.exit_code)
     except _Interrupted:
         sys.exit(EXIT_INTERRUPTED)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from hsforensics.report.console import visible
 from hsforensics.report.findings import print_findings
 from hsforensics.results import ChannelRecord, CompareResult, Provenance
 from hsforensics.states import show_state, show_wiring
@@ -44,11 +45,11 @@ def _print_sources(result: CompareResult, out: Console) -> None:
     for source in origin.dumps:
         labels = f", labels from {source.claim_source}" if source.claim_source else ""
         facts = f"{source.producer}, {source.samples} samples, {source.dtype}{labels}"
-        out.print(f"dumps     {source.path} ({facts})", markup=False)
+        out.print(visible(f"dumps     {source.path} ({facts})"), markup=False)
     if origin.capture_path:
         engine = " ".join(part for part in (origin.engine, origin.engine_version) if part)
-        out.print(f"capture   {origin.capture_path} ({engine}, {origin.dtype})", markup=False)
-    out.print(f"target    {_target_line(origin)}", markup=False)
+        out.print(visible(f"capture   {origin.capture_path} ({engine}, {origin.dtype})"), markup=False)
+    out.print(visible(f"target    {_target_line(origin)}"), markup=False)
     out.print(f"evidence  {_TIERS[result.tier]}\n", markup=False)
 
 
@@ -69,7 +70,7 @@ def _channel_table(channels: Sequence[ChannelRecord]) -> object:
     for item in channels:
         table.add_row(
             item.side,
-            Text(item.label),
+            Text(visible(item.label)),
             item.role,
             "" if item.claim is None else show_state(item.claim),
             _holds(item),
@@ -100,7 +101,7 @@ def _value_table(channels: Sequence[ChannelRecord]) -> object:
         table.add_column("", justify="right", no_wrap=True)
     for item in channels:
         if item.values:
-            table.add_row(Text(f"{item.label}, row {item.row}"), *map(_number, item.values))
+            table.add_row(Text(f"{visible(item.label)}, row {item.row}"), *map(_number, item.values))
         if item.reference:
             table.add_row(Text(f"  holds: {show_state(item.state)}"), *map(_number, item.reference), style="green")
         if item.claimed_reference:

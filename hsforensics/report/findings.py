@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from hsforensics.findings import FindingKind
+from hsforensics.report.console import visible
 from hsforensics.states import Finding
 
 if TYPE_CHECKING:
@@ -20,12 +21,12 @@ def print_findings(findings: Sequence[Finding], out: Console) -> None:
     from rich.text import Text
 
     for item in findings:
-        head = Text.assemble((item.severity, _STYLES[item.severity]), f" {item.code}: {item.message}")
+        head = Text.assemble((item.severity, _STYLES[item.severity]), visible(f" {item.code}: {item.message}"))
         mark = "" if item.confidence == "measured" else f" ({item.confidence})"
         out.print()
         out.print(head)
         for line in (f"evidence: {item.evidence}{mark}", f"remedy:   {item.remedy}"):
-            out.print(Padding(Text(line), (0, 0, 0, 2), expand=False))
+            out.print(Padding(Text(visible(line)), (0, 0, 0, 2), expand=False))
 
 
 def print_catalogue(kinds: Iterable[FindingKind], out: Console) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from typing import TYPE_CHECKING
 
+from hsforensics.report.console import visible
 from hsforensics.report.findings import print_findings
 from hsforensics.results import FixConfigResult, Prediction
 from hsforensics.states import show_wiring
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
-# A config from a stranger may hold escape sequences or text that turns the writing direction: shown, never obeyed.
-_INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def print_fix_config(result: FixConfigResult, out: Console) -> None:
@@ -38,10 +36,7 @@ def outcome(result: FixConfigResult) -> str:
     """What was done, or what to do next: the last lines of the report."""
     if result.written:
         undo = f"mv {shlex.quote(str(result.backup))} {shlex.quote(result.config_path)}"
-        return (
-            visible(f"Written and read back. Undo: {undo}")
-            + "\nNext: restart the engine, capture it, and compare again."
-        )
+        return f"{visible(f'Written and read back. Undo: {undo}')}\nNext: restart the engine, capture it, and compare again."
     if result.pending:
         return f"Nothing is written yet. Next: {_write_command(result)}"
     return "Nothing to do."
@@ -53,11 +48,6 @@ def check_line(result: FixConfigResult) -> str:
         return f"{result.config_path}: nothing to do"
     edits = "; ".join(f"{edit.key}: {edit.before or 'absent'} -> {edit.after}" for edit in result.edits)
     return visible(f"{result.config_path}: change pending for {result.after.engine}: {edits}")
-
-
-def visible(text: str) -> str:
-    """Text with control characters and direction marks written as escapes."""
-    return _INVISIBLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _print_line(out: Console, name: str, value: str) -> None:
