@@ -24,14 +24,14 @@ lint: setup
 	$(BIN)/python tools/gen_docs.py --check
 
 unit: setup
-	HSF_SMOLLM2=$(MODEL) $(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 HSF_SMOLLM2=$(MODEL) $(BIN)/python -m pytest -n 2 --durations 10
 
 setup: $(READY)
 
-$(READY): pyproject.toml
+$(READY): pyproject.toml tools/constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet '$(TORCH)'
-	$(BIN)/pip install --quiet --editable '.[test]'
+	$(BIN)/pip install --quiet --constraint tools/constraints.txt --editable '.[test]'
 	touch $@
 
 model: setup

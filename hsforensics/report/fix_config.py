@@ -36,7 +36,8 @@ def outcome(result: FixConfigResult) -> str:
     """What was done, or what to do next: the last lines of the report."""
     if result.written:
         undo = f"mv {shlex.quote(str(result.backup))} {shlex.quote(result.config_path)}"
-        return f"{visible(f'Written and read back. Undo: {undo}')}\nNext: restart the engine, capture it, and compare again."
+        written = visible(f"Written and read back. Undo: {undo}")
+        return f"{written}\nNext: restart the engine, capture it, and compare again."
     if result.pending:
         return f"Nothing is written yet. Next: {_write_command(result)}"
     return "Nothing to do."

@@ -1,0 +1,62 @@
+"""``compare`` on a terminal: everything a tired reader needs, and nothing computed."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from hsforensics.flows.compare import compare
+from hsforensics.report.compare import compare_csv, print_compare
+from hsforensics.results import CompareResult
+from hsforensics.states import POSTNORM
+from tests.incident import report
+from tests.world import make_world, write_bank, write_dump
+
+
+def printed(result: CompareResult) -> str:
+    out = Console(file=io.StringIO(), width=120)
+    print_compare(result, out)
+    file = out.file
+    assert isinstance(file, io.StringIO)
+    return file.getvalue()
+
+
+def test_claim_and_evidence_stand_side_by_side(tmp_path: Path) -> None:
+    world = make_world()
+    dump = write_dump(world, tmp_path / "dump", (3, 6, 9, POSTNORM), (-1, 2, 5, 8))
+    text = printed(compare(dump, write_bank(world, tmp_path / "bank")))
+    assert "embedding (state 0)  state 3" in text
+    assert "holds: state 3" in text
+    assert "claimed: embedding (state 0)" in text
+    assert "trained wiring    [3, 6, 9]" in text
+    assert "served wiring     not measured" in text
+    assert text.rstrip().endswith("Verdict: undecided (124 tokens of 3 sequences)")
+
+
+def test_offsets_and_unknown_slots_are_shown(tmp_path: Path) -> None:
+    world = make_world()
+    dump = write_dump(world, tmp_path / "dump", (3, 6, 9, POSTNORM))
+    text = printed(compare(dump, write_bank(world, tmp_path / "live", served=(4, 7, 10))))
+    assert "offset            [+1, +1, +1]" in text
+    assert "every served state lies 1 layer deeper than the trained one" in text
+    assert "[3, ?, 59]" in printed(report((3, None, 59)))
+
+
+def test_labels_from_strangers_are_no_markup() -> None:
+    base = report()
+    hostile = replace(base.channels[0], label="[red]x[/red]\x1b[2J", values=(1.0,) * 5, row=0)
+    text = printed(replace(base, channels=(hostile,)))
+    assert "[red]x[/red]" in text
+    assert "\x1b" not in text
+
+
+def test_csv_has_one_row_for_each_channel_and_reads_back() -> None:
+    base = report()
+    rows = list(
+        csv.DictReader(io.StringIO(compare_csv(replace(base, channels=(replace(base.channels[0], label='a,"b'),)))))
+    )
+    assert [(row["label"], row["state"], row["status"]) for row in rows] == [('a,"b', "3", "matched")]
