@@ -53,6 +53,23 @@ def distance_tables(channels: Sequence[Tensor], states: Iterable[Tensor]) -> lis
     return [torch.stack(list(table), dim=1) for table in zip(*columns, strict=True)]
 
 
+def scaled_distance(values: Tensor, other: Tensor) -> tuple[float, float]:
+    """Median over rows of ``|x - a h| / |a h|`` with one constant a for all rows: ([N, H], [N, H]) -> (distance, a).
+
+    a is the median over rows of the least-squares factor ``xh / hh``. (inf, 1) when no row can be compared.
+    """
+    x, h = values.float(), other.float()
+    size = h.square().sum(dim=1)  # [N]
+    usable = x.isfinite().all(dim=1) & size.isfinite() & (size > _TINY)
+    if not bool(usable.any()):
+        return float("inf"), 1.0
+    x, h, size = x[usable], h[usable], size[usable]
+    factor = float(((x * h).sum(dim=1) / size).median())
+    if abs(factor) < 1e-9:
+        return float("inf"), 1.0
+    return float(relative_distance(x, factor * h).median()), factor
+
+
 def median_norm(values: Tensor) -> float | None:
     """Median over finite rows of ``|x|``, or ``None`` when there is none: [T, H] -> float."""
     norms = values.float().norm(dim=1)  # [T]

@@ -1,0 +1,49 @@
+"""The table of hypotheses, in order of cost; each may be combined with a lag and a constant scale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+
+from hsforensics.matching.hypotheses.case import Candidate, Case, Explanation
+from hsforensics.matching.hypotheses.families import branches, normed_states, plain_states
+from hsforensics.matching.hypotheses.origin import rows_elsewhere
+from hsforensics.matching.hypotheses.rotation import rotated
+from hsforensics.matching.hypotheses.search import search
+from hsforensics.matching.hypotheses.stream import partial_sum
+from hsforensics.matching.hypotheses.unknown_gain import normed_with_unknown_gain
+
+LAGS = (-3, -2, -1, 0, 1, 2, 3)
+
+
+def _everything(case: Case) -> Iterator[Candidate]:
+    return chain(plain_states(case), normed_states(case), branches(case))
+
+
+HYPOTHESES: tuple[tuple[str, Callable[[Case], Explanation | None]], ...] = (
+    ("a constant scale, a norm, a missing residual", lambda case: search(case, _everything(case), (0,))),
+    ("the same, some rows early or late", lambda case: search(case, _everything(case), LAGS)),
+    ("rows of other tokens or requests", rows_elsewhere),
+    ("an orthogonal rotation", rotated),
+    ("a norm of unknown gain", normed_with_unknown_gain),
+    ("a partial sum", partial_sum),
+)
+"""What is tried -> the function that tries it; the first answer is taken."""
+
+
+GOOD_FIT = 0.1
+"""An explanation within this distance ends the search; a worse one yields to a later one that halves the distance."""
+
+
+def explain(case: Case) -> Explanation | None:
+    """The first hypothesis that explains the channel well, else the best of those that do, else ``None``."""
+    if len(case.values) < 2:
+        return None
+    best: Explanation | None = None
+    for _, attempt in HYPOTHESES:
+        found = attempt(case)
+        if found is not None and (best is None or found.distance < 0.5 * best.distance):
+            best = found
+        if best is not None and best.distance <= GOOD_FIT:
+            break
+    return best
