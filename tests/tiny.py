@@ -1,8 +1,9 @@
-"""A tiny random Llama that really runs: files, states from transformers' own outputs, and text that it writes itself."""
+"""A tiny random Llama that really runs: files, states from transformers' own outputs, and text of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +17,15 @@ from hsforensics.capture.store import write_capture
 from hsforensics.states import POSTNORM, State
 
 LAYERS, HIDDEN, VOCAB = 5, 32, 64
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Tensors this small only lose time on a second thread."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @dataclass(frozen=True)
@@ -49,8 +59,8 @@ class Tiny:
         with torch.inference_mode():
             found = self.model(token_ids[None], output_hidden_states=True).hidden_states
         hook.remove()
-        names: list[State] = [*range(LAYERS), POSTNORM, LAYERS]
-        return {name: value[0].clone() for name, value in zip(names, (*found, *last), strict=True)}
+        names: list[State] = [*range(LAYERS + 1), POSTNORM]
+        return {name: value[0].clone() for name, value in zip(names, (*found[:-1], *last, found[-1]), strict=True)}
 
     def bank(self, path: Path, texts: Iterable[Tensor]) -> Path:
         """A capture of the texts' states: 0 to L and postnorm."""

@@ -117,7 +117,7 @@ def expected_shapes(spec: DrafterSpec) -> Shapes:
 
 def _channels(shapes: Shapes, target_hidden: int, where: Path) -> int:
     shape = shapes["fc.weight"]
-    if len(shape) != 2 or shape[1] == 0 or shape[1] % target_hidden:
+    if shape[1] == 0 or shape[1] % target_hidden:
         got = f"tensor 'fc.weight' is {list(shape)}: its input must be a multiple of the target's width {target_hidden}"
         raise HsfError(UNREADABLE, where, got, "check target_hidden_size in the config")
     return shape[1] // target_hidden

@@ -98,10 +98,12 @@ def load_drafter(path: Path, target: Target, dtype: torch.dtype, device: torch.d
     checkpoint = open_checkpoint(path, UNREADABLE)
     names = canonical_names(checkpoint)
     shapes = {name: checkpoint.tensors[stored].shape for name, stored in names.items()}
+    _check_matrices(shapes, names, path)
     spec = read_spec(config, shapes, target.vocab_size, file)
     _check_target(spec, target, path)
     _check_shapes(spec, shapes, names, path)
     own = {name: checkpoint.tensor(stored) for name, stored in names.items()}
+    _check_finite(own, names, path)
     embedding, source, differs = _embedding(spec, own, target, path)
     weights = _assemble(spec, own, embedding, target, path)
     return LoadedDrafter(
@@ -112,6 +114,21 @@ def load_drafter(path: Path, target: Target, dtype: torch.dtype, device: torch.d
         config_sha256=hashlib.sha256(file.read_bytes()).hexdigest(),
         structure_sha256=checkpoint.structure_sha256(),
     )
+
+
+def _check_matrices(shapes: Shapes, names: dict[str, str], path: Path) -> None:
+    """The three tensors whose shapes say something about the spec must be matrices."""
+    for name in ("fc.weight", _HEAD, _EMBEDDING):
+        if name in shapes and len(shapes[name]) != 2:
+            got = f"tensor '{names[name]}' is {list(shapes[name])}, must have two dimensions"
+            raise HsfError(UNREADABLE, path, got, "use a whole EAGLE-3 checkpoint")
+
+
+def _check_finite(own: dict[str, Tensor], names: dict[str, str], path: Path) -> None:
+    for name, value in own.items():
+        if value.is_floating_point() and not bool(value.isfinite().all()):
+            got = f"tensor '{names[name]}' holds NaN or Inf"
+            raise HsfError(UNREADABLE, path, got, "the training run diverged: take an earlier checkpoint")
 
 
 def _check_target(spec: DrafterSpec, target: Target, path: Path) -> None:

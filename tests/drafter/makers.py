@@ -99,9 +99,7 @@ def write_drafter(
     path.mkdir(parents=True)
     (path / "config.json").write_text(json.dumps(dict(config)))
     named = make_tensors(make_spec()) if tensors is None else tensors
-    save_file(
-        {prefix + spell(name, layer): value.contiguous() for name, value in named.items()}, path / "w.safetensors"
-    )
+    save_file({prefix + spell(name, layer): value.clone() for name, value in named.items()}, path / "w.safetensors")
     return path
 
 

@@ -1,0 +1,92 @@
+"""The terminal shows every run, every figure, and what each figure means."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+
+from hsforensics.findings import finding
+from hsforensics.report.console import console
+from hsforensics.report.draft_eval import print_draft_eval
+from hsforensics.report.schema import to_json
+from hsforensics.results import AcceptLength, DraftEvalResult, DraftRun, Provenance, StepAccuracy
+
+STEPS = (
+    StepAccuracy(
+        1, 0.75, (0.7, 0.8), 75, 100, {"masked": None, "draft_vocab": 0.76, "full_acc": 0.74, "cond_acc": 0.74}
+    ),
+    StepAccuracy(2, 0.5, None, 50, 100, {"masked": None, "draft_vocab": 0.51, "full_acc": 0.4, "cond_acc": 0.53}),
+)
+ORIGIN = Provenance(
+    "0.1.0",
+    ("hsforensics",),
+    "2026-01-01T00:00:00+00:00",
+    target_path="some/[model]",
+    target_wrapper="KimiK25ForConditionalGeneration",
+    target_inner="DeepseekV3ForCausalLM",
+    layers=61,
+    hidden_size=7168,
+    drafter_path="the/drafter",
+    capture_path="the/bank",
+    engine="transformers",
+    engine_version="5.0",
+    dtype="float32",
+    device="cpu",
+)
+RUN = DraftRun(
+    "bank", (3, 31, 59), STEPS, AcceptLength(2.592, (2.4, 2.7), 321, 0.97), 100, 4, {"accuracy": "the formula"}
+)
+
+
+def shown(*runs: DraftRun) -> str:
+    stream = io.StringIO()
+    found = (finding("draft-best", "wiring [3, 31, 59]", "leads", "step 1 +0.2"),)
+    print_draft_eval(DraftEvalResult(runs, found, ORIGIN), console(stream))
+    return stream.getvalue()
+
+
+def lines_with(text: str, start: str) -> list[list[str]]:
+    return [line.removeprefix(start).split() for line in text.splitlines() if line.startswith(start)]
+
+
+def test_figures_stand_beside_their_run() -> None:
+    text = shown(RUN, replace(RUN, wiring=(0, 3, 31), accept_length=AcceptLength(None, None, 0, 0.25)))
+    accuracy, accept, *variants = lines_with(text, "wiring [3, 31, 59]")
+    assert accuracy == ["0.750", "(0.700", "to", "0.800)", "0.500", "100"]
+    assert accept == ["2.59", "(2.40", "to", "2.70)", "321", "97.0%"]
+    assert variants == [
+        ["draft_vocab", "0.760", "0.510"],
+        ["full_acc", "0.740", "0.400"],
+        ["cond_acc", "0.740", "0.530"],
+    ]
+    assert lines_with(text, "wiring [0, 3, 31]")[1] == ["unknown", "0", "25.0%"]
+
+
+def test_channels_are_never_called_a_wiring() -> None:
+    text = shown(replace(RUN, source="channels", wiring=(0, 1, 2)))
+    assert "channels [0, 1, 2]" in text
+    assert "wiring [0" not in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bonus token included",
+        "accuracy",
+        "the formula",
+        "draft-best",
+        "some/[model]",
+        "Kimi",
+        "L = 61",
+        "the/bank",
+        "float32",
+    ],
+)
+def test_sources_findings_and_definitions_are_printed(text: str) -> None:
+    assert text in shown(RUN)
+
+
+def test_the_result_is_valid_json() -> None:
+    assert '"kind": "draft-eval"' in to_json(DraftEvalResult((RUN,), (), ORIGIN))
