@@ -106,6 +106,10 @@ class ChannelRecord:
         against: What ``status`` compares with: the ``served`` (or trained) counterpart, the ``claim``, or ``nothing``.
         status: See ``hsforensics.states.Status``.
         note: The evidence in words.
+        explanation: What the channel is after all when it is no state: the transform that explains it, in words.
+        explained: Share of the misfit to the nearest state that the transform explains, 0 to 1.
+        agreement: Share of rows that agree with the best state; well under 1 means that some rows hold something else.
+        noise_floor: Median distance between repeated captures of the best state; ``None`` when none were given.
     """
 
     side: Side
@@ -130,6 +134,19 @@ class ChannelRecord:
     against: Literal["counterpart", "claim", "nothing"]
     status: Status
     note: str
+    explanation: str | None = None
+    explained: float | None = None
+    agreement: float | None = None
+    noise_floor: float | None = None
+
+
+@dataclass(frozen=True)
+class SampleGroup:
+    """Samples of a dump set that hold the same states: the states of their channels, how many there are, some names."""
+
+    states: Wiring
+    samples: int
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -169,6 +186,8 @@ class CompareResult:
         findings: Most severe first.
         tokens: Rows compared for the best-covered channel.
         sequences: Samples compared.
+        alignments: How rows were aligned with the capture's -> number of samples; see ``hsforensics.matching.align``.
+        groups: Samples grouped by the states that they hold, largest group first; more than one is a mixed set.
     """
 
     verdict: Verdict
@@ -183,6 +202,8 @@ class CompareResult:
     tokens: int
     sequences: int
     provenance: Provenance
+    alignments: dict[str, int] = field(default_factory=dict)
+    groups: tuple[SampleGroup, ...] = ()
     kind: Literal["compare"] = "compare"
     schema_version: Literal[1] = SCHEMA_VERSION
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -11,20 +12,27 @@ if TYPE_CHECKING:
 CONSTANT_SHARE = 0.02
 """Equal or zero rows up to this share are not reported: padding makes a few."""
 
+FP16_MAX = 65504.0
+"""Largest finite value of fp16: an engine or trainer that casts to it turns anything beyond into Inf."""
+
+Kind: TypeAlias = Literal[
+    "shape", "dtype", "nonfinite", "constant", "duplicate", "stale", "overflow", "tokens", "mask-length", "mask-empty"
+]
+"""``shape`` makes a channel useless in its sample, ``nonfinite`` rows are left out, all others stay compared."""
+
 
 @dataclass(frozen=True)
 class HealthIssue:
-    """One thing wrong with one channel of one sample.
+    """One thing wrong with one channel of one sample, or with its tokens or loss mask.
 
     Attributes:
-        kind: ``shape`` makes the channel useless in this sample; ``nonfinite`` rows are left out of the comparison;
-            ``constant`` rows stay in it.
+        kind: See ``Kind``.
         rows: How many rows, and
         first: the first of them.
         message: In words, allowed versus got.
     """
 
-    kind: Literal["shape", "nonfinite", "constant"]
+    kind: Kind
     rows: int
     first: int
     message: str
@@ -33,33 +41,86 @@ class HealthIssue:
 def check_channel(values: Tensor, token_ids: Tensor, hidden_size: int | None) -> tuple[HealthIssue, ...]:
     """Health of a channel [T', H'] of a sample with ``token_ids`` [T]; ``hidden_size`` ``None`` when unknown."""
     rows, width = values.shape
+    if not values.is_floating_point():
+        return (HealthIssue("shape", rows, 0, f"dtype {values.dtype}, but hidden states are floating point"),)
     if rows != len(token_ids):
         return (HealthIssue("shape", rows, 0, f"{rows} rows for {len(token_ids)} token ids"),)
     if hidden_size is not None and width != hidden_size:
         return (HealthIssue("shape", rows, 0, f"width {width}, but the target's hidden size is {hidden_size}"),)
-    found = (_nonfinite(values), _constant(values, token_ids))
+    found = (check(values, token_ids) for check in _ROW_CHECKS)
     return tuple(issue for issue in found if issue is not None)
 
 
-def _nonfinite(values: Tensor) -> HealthIssue | None:
-    bad = ~values.isfinite().all(dim=1)  # [T]
+def rows_where(bad: Tensor, kind: Kind, message: str, least: float = 0.0) -> HealthIssue | None:
+    """An issue about the rows where ``bad`` ([T] bool) holds, if more than the share ``least`` of them do.
+
+    ``message`` may use ``{count}``, ``{rows}``, ``{share}`` and ``{first}``.
+    """
     count = int(bad.sum())
-    if not count:
+    if not count or count <= least * len(bad):
         return None
     first = int(bad.int().argmax())
-    return HealthIssue("nonfinite", count, first, f"NaN or Inf in {count} of {len(bad)} rows, first in row {first}")
+    words = message.format(count=count, rows=len(bad), share=f"{count / len(bad):.0%}", first=first)
+    return HealthIssue(kind, count, first, words)
+
+
+def _nonfinite(values: Tensor, _token_ids: Tensor) -> HealthIssue | None:
+    bad = ~values.isfinite().all(dim=1)  # [T]
+    return rows_where(bad, "nonfinite", "NaN or Inf in {count} of {rows} rows, first in row {first}")
+
+
+def useless_rows(values: Tensor, token_ids: Tensor) -> Tensor:
+    """Rows [T] bool that carry nothing: one value throughout (zero, mostly), or equal to the row before although the
+    token is another one, which is what a wrong buffer gives."""
+    found: Tensor = (values == values[:, :1]).all(dim=1) if values.shape[1] > 1 else (values == 0).all(dim=1)
+    found[1:] |= (values[1:] == values[:-1]).all(dim=1) & (token_ids[1:] != token_ids[:-1])
+    return found
 
 
 def _constant(values: Tensor, token_ids: Tensor) -> HealthIssue | None:
-    """Rows that are zero, or equal to the row before although the token is another one: what a wrong buffer gives."""
     if len(values) < 2:
         return None
-    zero = (values == 0).all(dim=1)  # [T]
-    repeated = zero.clone()
-    repeated[1:] |= (values[1:] == values[:-1]).all(dim=1) & (token_ids[1:] != token_ids[:-1])
-    count = int(repeated.sum())
-    if count <= CONSTANT_SHARE * len(values):
+    message = "{count} rows ({share}) are zero, constant or repeat, first is row {first}"
+    return rows_where(useless_rows(values, token_ids), "constant", message, CONSTANT_SHARE)
+
+
+def _overflow(values: Tensor, _token_ids: Tensor) -> HealthIssue | None:
+    bad = ((values.abs() > FP16_MAX) & values.isfinite()).any(dim=1)  # [T]
+    return rows_where(bad, "overflow", "{count} of {rows} rows exceed fp16's largest value 65504, first is row {first}")
+
+
+def _duplicate(values: Tensor, token_ids: Tensor) -> HealthIssue | None:
+    from hsforensics.matching.row_hash import repeated_rows
+
+    bad = repeated_rows(values, token_ids) & ~useless_rows(values, token_ids)
+    message = "{count} rows ({share}) repeat the row of another token in this sample, first is row {first}"
+    return rows_where(bad, "duplicate", message, CONSTANT_SHARE)
+
+
+_ROW_CHECKS: tuple[Callable[[Tensor, Tensor], HealthIssue | None], ...] = (
+    _nonfinite,
+    _constant,
+    _duplicate,
+    _overflow,
+)
+
+
+def check_tokens(token_ids: Tensor, vocab_size: int | None) -> HealthIssue | None:
+    """Token ids [T] that no embedding row exists for; without a vocabulary size only negative ones."""
+    bad = token_ids < 0
+    limit = "token ids must not be negative"
+    if vocab_size is not None:
+        bad, limit = bad | (token_ids >= vocab_size), f"token ids must lie in 0..{vocab_size - 1}"
+    worst = int(token_ids[bad][0]) if bool(bad.any()) else 0
+    return rows_where(bad, "tokens", f"{limit}: {{count}} do not, first is {worst} in row {{first}}")
+
+
+def check_mask(loss_mask: Tensor | None, rows: int) -> HealthIssue | None:
+    """A loss mask [T''] that does not fit its T rows, or that trains on nothing."""
+    if loss_mask is None:
         return None
-    first = int(repeated.int().argmax())
-    share = count / len(values)
-    return HealthIssue("constant", count, first, f"{count} rows ({share:.0%}) are zero or repeat, first is row {first}")
+    if len(loss_mask) != rows:
+        return HealthIssue("mask-length", len(loss_mask), 0, f"loss mask has {len(loss_mask)} entries for {rows} rows")
+    if rows and not bool((loss_mask != 0).any()):
+        return HealthIssue("mask-empty", rows, 0, f"loss mask is zero in all {rows} rows: nothing of it is trained on")
+    return None
