@@ -117,8 +117,8 @@ def draft_eval(
     place, precision = pick_device(device), _torch_dtype(dtype)
     loaded = load_drafter(drafter, model, precision, place)
     _check_runs(opened, loaded)
-    head, gain = model.lm_head().to(place).float(), model.norm_weight().to(place)
-    judge = _Judge(loaded, head, gain, model.norm_eps, place, steps, feed)
+    head = _whole_head(model).to(place).float()
+    judge = _Judge(loaded, head, model.norm_weight().to(place), model.norm_eps, place, steps, feed)
     done = _evaluate(judge, opened, model, target_channel, max_sequences, data)
     _check_positions(done, opened, data, steps)
     words = definitions(loaded, feed, _labels_note(done), opened.note)
@@ -145,6 +145,15 @@ def _torch_dtype(dtype: str) -> torch.dtype:
 
     found: torch.dtype = getattr(torch, DTYPES[dtype])
     return found
+
+
+def _whole_head(model: Target) -> Tensor:
+    """The target's output head, [V, H], if it is what the config promises."""
+    head = model.lm_head()
+    if head.ndim != 2 or len(head) < model.vocab_size or head.shape[1] != model.hidden_size:
+        got = f"its lm_head is {list(head.shape)}, the config promises [{model.vocab_size}, {model.hidden_size}]"
+        raise HsfError("target-unreadable", model.path, got, "use a whole checkpoint with its own config")
+    return head
 
 
 def _check_runs(data: EvalData, loaded: LoadedDrafter) -> None:

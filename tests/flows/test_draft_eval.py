@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -228,10 +228,10 @@ def test_a_sample_that_does_not_fit_is_left_out_and_named(
 
 
 def test_sequences_too_short_for_the_steps_are_no_verdict(case: Case) -> None:
-    error = refusal(case, steps=TOKENS)
+    error = refusal(case, steps=TOKENS, max_sequences=3)
     assert error.code == "nothing-compared"
     assert f"--steps {TOKENS - 1}" in error.remedy
-    assert len(evaluate(case, steps=TOKENS - 1).runs[0].accuracy) == TOKENS - 1
+    assert len(evaluate(case, steps=TOKENS - 1, max_sequences=1).runs[0].accuracy) == TOKENS - 1
 
 
 REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
@@ -284,6 +284,28 @@ def test_a_bank_that_cannot_tell_the_targets_choices_is_refused(case: Case, tmp_
     manifest["states"] = manifest["states"][:LAYERS]
     (bare / "manifest.json").write_text(json.dumps(manifest))
     assert refusal(case, bare, wirings=[TRAINED]).code == "nothing-compared"
+
+
+def test_a_target_whose_head_is_too_short_is_refused(case: Case, tmp_path: Path) -> None:
+    shutil.copytree(case.target.path, tmp_path / "short")
+    weights = load_file(tmp_path / "short" / "model.safetensors")
+    weights["lm_head.weight"] = weights["lm_head.weight"][:-1]
+    save_file(weights, tmp_path / "short" / "model.safetensors")
+    with pytest.raises(HsfError, match="lm_head") as caught:
+        draft_eval(case.drafter, tmp_path / "short", case.bank, wirings=[TRAINED], device="cpu")
+    assert caught.value.code == "target-unreadable"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("feed", ["text", "own"])
+def test_cuda_counts_what_the_cpu_counts(case: Case, feed: Literal["text", "own"]) -> None:
+    here = evaluate(case, wirings=[TRAINED, SWAPPED], feed=feed)
+    there = draft_eval(case.drafter, case.target.path, case.bank, wirings=[TRAINED, SWAPPED], feed=feed, device="cuda")
+    assert there.provenance.device.startswith("cuda")
+    for run in range(2):
+        for left, right in zip(hits(here, run), hits(there, run), strict=True):
+            assert abs(left - right) <= 2  # two logits may be equal up to rounding
 
 
 def test_data_that_are_not_there_are_not_found(case: Case, tmp_path: Path) -> None:
