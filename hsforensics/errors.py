@@ -28,6 +28,10 @@ ERROR_CODES: dict[str, tuple[int, str]] = {
     "rule-unknown": (EXIT_REFUSED, "No id rule is known for this engine, version and model class."),
     "not-expressible": (EXIT_REFUSED, "No list of layer ids makes this engine serve the wiring."),
     "write-refused": (EXIT_REFUSED, "Writing would touch a file that must not be touched, or overwrite one."),
+    "engine-failed": (
+        EXIT_REFUSED,
+        "The serving engine did not start, died, or refused a request; its last lines are shown.",
+    ),
     "dependency-missing": (EXIT_REFUSED, "An optional package is needed for this and is not installed."),
 }
 """Error code -> (exit code, meaning)."""

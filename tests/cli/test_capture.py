@@ -64,11 +64,26 @@ def test_options_reach_the_flow(dumps: Path, target: Path, tmp_path: Path) -> No
     assert run(*arguments, "--force").exit_code == 0
 
 
-def test_sglang_is_a_usage_error_that_says_so_plainly(dumps: Path, target: Path, tmp_path: Path) -> None:
+def test_sglang_without_a_drafter_is_a_usage_error_that_names_the_option(
+    dumps: Path, target: Path, tmp_path: Path
+) -> None:
     error = run(dumps, "--target", target, "-o", tmp_path / "cap", "--engine", "sglang").exception
     assert isinstance(error, HsfError)
+    assert (error.code, error.exit_code, error.where) == ("usage", 2, "--draft")
+
+
+def test_options_of_a_live_engine_are_refused_without_one(dumps: Path, target: Path, tmp_path: Path) -> None:
+    error = run(dumps, "--target", target, "-o", tmp_path / "cap", "--tp", "2").exception
+    assert isinstance(error, HsfError)
     assert (error.code, error.exit_code) == ("usage", 2)
-    assert "sglang" in error.message
+    assert "--engine sglang" in error.remedy
+
+
+def test_an_interpreter_without_sglang_is_named(dumps: Path, target: Path, tmp_path: Path) -> None:
+    live = ("--engine", "sglang", "--algorithm", "none")
+    error = run(dumps, "--target", target, "-o", tmp_path / "cap", *live).exception
+    assert isinstance(error, HsfError)
+    assert (error.code, error.where) == ("dependency-missing", sys.executable)
     assert not (tmp_path / "cap").exists()
 
 
