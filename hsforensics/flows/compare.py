@@ -2,49 +2,32 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from hsforensics.capture.store import Capture, open_capture
-from hsforensics.dumps import DumpSet, open_dumps
 from hsforensics.errors import HsfError
 from hsforensics.findings import finding
-from hsforensics.flows.compare_findings import channel_findings, sort_findings
-from hsforensics.flows.drafter_side import DrafterSide, read_drafter_side
-from hsforensics.flows.evidence import Evidence, bank_evidence, files_evidence
+from hsforensics.flows.bank import Bank
+from hsforensics.flows.channel_log import Evidence
+from hsforensics.flows.compare_findings import alignment_findings, channel_findings, side_findings, sort_findings
+from hsforensics.flows.compare_inputs import Inputs, open_inputs, origin_of, why_nothing
+from hsforensics.flows.compare_sides import counterpart_findings, forbids_aligned, rank_findings, served_deeper
+from hsforensics.flows.evidence import Yardsticks, bank_evidence, files_evidence
+from hsforensics.flows.explaining import Explainer, all_findings, explained_slots
+from hsforensics.flows.groups import group_findings, sample_groups
 from hsforensics.flows.pairing import Pair, pair_samples
 from hsforensics.flows.prediction import predict_serving
-from hsforensics.flows.provenance import provenance
+from hsforensics.flows.sample_health import sample_findings
+from hsforensics.flows.structure import structure_findings
 from hsforensics.matching.records import ChannelFacts, pair_up, roles_for, wiring_of
-from hsforensics.matching.verdict import judge
-from hsforensics.models.target import Target, load_target
-from hsforensics.results import CompareResult, DumpSource, Provenance, Tier
-from hsforensics.states import Finding, Role, Sample, Side, State
+from hsforensics.matching.verdict import Judgement, judge
+from hsforensics.results import CompareResult, Prediction, SampleGroup
+from hsforensics.states import Finding, Role, Side, State, Wiring
 
 MAX_SAMPLES = 64
 """Samples read by default: identification needs a few hundred tokens, not a training set."""
-
-
-@dataclass(frozen=True)
-class _Inputs:
-    """What a comparison was given, opened; ``capture``, ``target`` and ``drafter`` may be absent."""
-
-    dumps: DumpSet
-    samples: list[Sample]
-    capture: Capture | None
-    target: Target | None
-    drafter: DrafterSide | None
-
-    @property
-    def layers(self) -> int | None:
-        return self.target.layers if self.target else self.capture.manifest.layers if self.capture else None
-
-    @property
-    def tier(self) -> Tier:
-        if self.capture is None:
-            return "files"
-        return "live" if self.capture.manifest.served else "bank"
 
 
 def compare(
@@ -56,6 +39,8 @@ def compare(
     claims: tuple[State, ...] | None = None,
     engine: str | None = None,
     architecture: str | None = None,
+    repeat: Path | None = None,
+    ranks: Sequence[Path] = (),
     max_samples: int = MAX_SAMPLES,
     device: str = "auto",
     seed: int = 0,
@@ -74,6 +59,8 @@ def compare(
         claims: States that somebody says the channels hold, in file order; overrides the dump's own labels.
         engine: ``name==version`` to predict for, such as ``sglang==0.5.12.post1``; a live capture's own by default.
         architecture: Model class to predict for; the target's own by default.
+        repeat: A second capture of the same tokens by the same engine: it measures the noise floor.
+        ranks: Captures of the other ranks of a tensor-parallel engine, to confirm a sum that was not reduced.
         max_samples: Samples to read at most.
         device: ``cpu``, ``cuda`` or ``auto`` for the distances.
         seed: Seed of the bootstrap.
@@ -81,37 +68,45 @@ def compare(
     Raises:
         HsfError: An input is missing, unreadable or foreign, or nothing could be compared.
     """
-    given, findings = _open(dumps, capture, target, drafter, claims, max_samples)
-    pairs: list[Pair] = []
-    if given.capture is None:
-        assert given.target is not None  # noqa: S101 (_open has seen to it)
-        trained, served = files_evidence(given.samples, given.target), []
-    else:
-        pairs, unpaired = _pair(given, given.capture)
-        findings += unpaired
-        trained = bank_evidence(pairs, given.capture, served=False, device=_pick_device(device), seed=seed)
-        served = bank_evidence(pairs, given.capture, served=True, device=_pick_device(device), seed=seed)
-    for evidence in (*trained, *served):
-        findings += evidence.findings
-    origin = _provenance(given, _pick_device(device), seed)
-    dump_facts, served_facts = _dump_facts(given, trained), [_facts("served", item, None, "aux") for item in served]
-    fc_channels = given.drafter.fc_channels if given.drafter else None
-    known = wiring_of(dump_facts), wiring_of(served_facts)
-    predicted, more = (
-        predict_serving(drafter, origin, *known, engine=engine, architecture=architecture) if drafter else (None, [])
+    given, findings = open_inputs(dumps, capture, target, drafter, claims, max_samples, repeat, ranks)
+    return compare_inputs(
+        given, findings, drafter=drafter, engine=engine, architecture=architecture, device=device, seed=seed
     )
-    slots = sum(item.role == "aux" for item in dump_facts)
-    judgement = judge(*known, (slots, len(served_facts) or None))
-    findings += channel_findings(
-        dump_facts,
-        served_facts,
+
+
+def compare_inputs(
+    given: Inputs,
+    findings: Sequence[Finding] = (),
+    *,
+    drafter: Path | None = None,
+    engine: str | None = None,
+    architecture: str | None = None,
+    device: str = "auto",
+    seed: int = 0,
+) -> CompareResult:
+    """``compare`` for inputs that are open already; ``findings`` are those made while opening them."""
+    place = _pick_device(device)
+    seen = _look(given, place, seed)
+    origin = origin_of(given, place, seed)
+    trained, served = _dump_facts(given, seen.trained), [_facts("served", item, None, "aux") for item in seen.served]
+    known = wiring_of(trained), wiring_of(served)
+    predicted: Prediction | None = None
+    notes = [*seen.findings, *findings]
+    if drafter:
+        predicted, more = predict_serving(drafter, origin, *known, engine=engine, architecture=architecture)
+        notes += [*more, *served_deeper(predicted, known[1])]
+    judgement = _judge(given.bank, seen, trained, served, known, notes)
+    notes += channel_findings(
+        trained,
+        served,
         layers=given.layers,
-        fc_channels=fc_channels,
+        fc_channels=given.fc_channels,
         label_severity="warning" if judgement.verdict == "aligned" else "error",
     )
-    records = pair_up(dump_facts, served_facts)
-    if not any(record.tokens for record in records):
-        raise HsfError("nothing-compared", dumps, _why_nothing(findings), "produce the dump again, or check the target")
+    records = pair_up(trained, served)
+    if not any(record.tokens for record in records) and not seen.structural:
+        message = why_nothing([item for item in notes if item.severity == "error"] or notes)
+        raise HsfError("nothing-compared", given.dumps.path, message, "produce the dump again, or check the target")
     return CompareResult(
         verdict=judgement.verdict,
         tier=given.tier,
@@ -121,55 +116,63 @@ def compare(
         offsets=judgement.offsets,
         offset_uniform=judgement.offset_uniform,
         channels=records,
-        findings=sort_findings([*judgement.findings, *findings, *more]),
+        findings=sort_findings([*judgement.findings, *notes]),
         tokens=max(record.tokens for record in records),
-        sequences=len(pairs) or len(given.samples),
+        sequences=len(seen.pairs) or len(given.samples),
         provenance=origin,
+        alignments=dict(Counter(pair.alignment.how for pair in seen.pairs)),
+        groups=seen.groups,
     )
 
 
-def _open(
-    dumps: Path,
-    capture: Path | None,
-    target: Path | None,
-    drafter: Path | None,
-    claims: tuple[State, ...] | None,
-    max_samples: int,
-) -> tuple[_Inputs, list[Finding]]:
-    if capture is None and target is None:
-        raise HsfError("usage", "compare", "nothing to compare with", "add --target MODEL, or name a CAPTURE")
-    opened = open_dumps(dumps, claims)
-    held = open_capture(capture) if capture else None
-    model = load_target(target) if target else None
-    hidden = model.hidden_size if model else held.manifest.hidden_size if held else None
-    side = read_drafter_side(drafter, hidden) if drafter else None
-    samples, unreadable = _read_samples(opened, max_samples)
-    return _Inputs(opened, samples, held, model, side), unreadable
+@dataclass(frozen=True)
+class _Seen:
+    """Everything that values said: evidence of both sides, how rows were aligned, groups, and findings so far."""
+
+    trained: list[Evidence]
+    served: list[Evidence] = field(default_factory=list)
+    pairs: list[Pair] = field(default_factory=list)
+    groups: tuple[SampleGroup, ...] = ()
+    structural: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
-def _read_samples(dumps: DumpSet, limit: int) -> tuple[list[Sample], list[Finding]]:
-    """The first readable samples with equally many channels, and a finding for every file that is not one."""
-    samples: list[Sample] = []
-    findings: list[Finding] = []
-    for file in dumps.files[:limit]:
-        try:
-            sample = dumps.read(file)
-        except HsfError as error:
-            findings.append(finding("file-unreadable", error.where, error.message, error.code, remedy=error.remedy))
-            continue
-        if samples and len(sample.channels) != len(samples[0].channels):
-            message = f"holds {len(sample.channels)} channels; {samples[0].name} holds {len(samples[0].channels)}"
-            findings.append(finding("file-unreadable", sample.name, message, "mixed layouts in one directory"))
-            continue
-        samples.append(sample)
-    if not samples:
-        message = f"no sample is readable: {_why_nothing(findings)}"
-        raise HsfError("dump-unreadable", dumps.path, message, "produce the dump again")
-    return samples, findings
+def _look(given: Inputs, device: str, seed: int) -> _Seen:
+    health = sample_findings(given.samples, given.vocab_size)
+    if given.bank is None:
+        assert given.target is not None  # noqa: S101 (open_inputs has seen to it)
+        trained = files_evidence(given.samples, given.target)
+        return _Seen(trained, findings=(*all_findings(trained), *health))
+    pairs, unpaired = _pair(given)
+    yardsticks = Yardsticks(given.bank, pairs, given.repeats)
+    sides = []
+    for is_served in (False, True):
+        plain = bank_evidence(pairs, given.bank, yardsticks, served=is_served, device=device, seed=seed)
+        sides.append(Explainer(pairs, given.bank, yardsticks, is_served).explain_all(plain))
+    trained, served = sides
+    groups = sample_groups(pairs, trained, given.bank.manifest.states)
+    structural = tuple(structure_findings(pairs, given.bank, trained))
+    notes = [*structural, *all_findings(trained), *all_findings(served), *health, *group_findings(groups), *unpaired]
+    notes += [*alignment_findings(pairs), *rank_findings(pairs, given.bank, given.ranks, served)]
+    return _Seen(trained, served, pairs, groups, structural, tuple(notes))
 
 
-def _why_nothing(findings: Sequence[Finding]) -> str:
-    return f"{findings[0].where}: {findings[0].message}" if findings else "it holds no sample with rows"
+def _judge(
+    bank: Bank | None,
+    seen: _Seen,
+    trained: Sequence[ChannelFacts],
+    served: Sequence[ChannelFacts],
+    known: tuple[Wiring | None, Wiring | None],
+    notes: list[Finding],
+) -> Judgement:
+    """The verdict; findings about the pair of sides as wholes are added to ``notes``."""
+    aux = [item for item, facts in zip(seen.trained, trained, strict=True) if facts.role == "aux"]
+    differ = explained_slots(aux, seen.served)
+    judgement = judge(*known, (len(aux), len(served) or None), differ)
+    notes += side_findings(trained) + side_findings(served)
+    if seen.served and bank is not None:
+        notes += counterpart_findings(seen.pairs, aux, seen.served, known, bank)
+    return forbids_aligned(judgement, notes)
 
 
 def _pick_device(device: str) -> str:
@@ -180,13 +183,14 @@ def _pick_device(device: str) -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def _pair(given: _Inputs, capture: Capture) -> tuple[list[Pair], list[Finding]]:
-    pairs, alone = pair_samples(given.samples, capture)
+def _pair(given: Inputs) -> tuple[list[Pair], list[Finding]]:
+    assert given.bank is not None  # noqa: S101 (the caller has seen to it)
+    pairs, alone = pair_samples(given.samples, given.bank)
     where = given.dumps.path
     if not pairs:
-        message = f"none of its {len(capture.requests)} requests has the tokens of a sample in {where}"
+        message = f"none of its {len(given.bank.requests)} requests has the tokens of a sample in {where}"
         remedy = f"capture these dumps: hsforensics capture {where} --target MODEL -o CAPTURE"
-        raise HsfError("nothing-compared", capture.path, message, remedy)
+        raise HsfError("nothing-compared", given.bank.path, message, remedy)
     if not alone:
         return pairs, []
     share = f"{len(alone)} of {len(given.samples)} samples"
@@ -194,43 +198,26 @@ def _pair(given: _Inputs, capture: Capture) -> tuple[list[Pair], list[Finding]]:
     return pairs, [finding("tokens-unmatched", names, f"{share} have no request with their tokens", share)]
 
 
-def _dump_facts(given: _Inputs, evidence: Sequence[Evidence]) -> list[ChannelFacts]:
+def _dump_facts(given: Inputs, evidence: Sequence[Evidence]) -> list[ChannelFacts]:
     channels = given.samples[0].channels
-    fc_channels = given.drafter.fc_channels if given.drafter else None
-    roles = roles_for([channel.label for channel in channels], fc_channels)
+    roles = roles_for([channel.label for channel in channels], given.fc_channels)
     rows = zip(evidence, channels, roles, strict=True)
     return [_facts("dump", item, channel.claim, role) for item, channel, role in rows]
 
 
 def _facts(side: Side, item: Evidence, claim: State | None, role: Role) -> ChannelFacts:
-    shown = (item.values, item.reference, item.claimed_reference)
-    return ChannelFacts(side, item.index, item.label, claim, role, item.match, item.norm, item.row, *shown)
-
-
-def _provenance(given: _Inputs, device: str, seed: int) -> Provenance:
-    held, model, drafter = given.capture.manifest if given.capture else None, given.target, given.drafter
-    dtypes = {str(channel.values.dtype).removeprefix("torch.") for channel in given.samples[0].channels}
-    source = DumpSource(
-        str(given.dumps.path),
-        given.dumps.producer,
-        len(given.samples),
-        "/".join(sorted(dtypes)),
-        given.dumps.claim_source,
-    )
-    return provenance(
-        target_path=str(model.path) if model else held.target_path if held else None,
-        target_wrapper=model.wrapper_class if model else held.target_wrapper if held else None,
-        target_inner=model.inner_class if model else held.target_inner if held else None,
-        layers=given.layers,
-        hidden_size=model.hidden_size if model else held.hidden_size if held else None,
-        drafter_path=str(drafter.path) if drafter else None,
-        drafter_config_sha256=drafter.config_sha256 if drafter else None,
-        drafter_structure_sha256=drafter.structure_sha256 if drafter else None,
-        dumps=(source,),
-        capture_path=str(given.capture.path) if given.capture else None,
-        engine=held.engine if held else None,
-        engine_version=held.engine_version if held else None,
-        dtype=held.dtype if held else None,
-        device=device,
-        seeds={"bootstrap": seed},
+    return ChannelFacts(
+        side=side,
+        index=item.index,
+        label=item.label,
+        claim=claim,
+        role=role,
+        match=item.match,
+        norm=item.norm,
+        row=item.row,
+        values=item.values,
+        reference=item.reference,
+        claimed_reference=item.claimed_reference,
+        explanation=item.explanation,
+        agreement=item.agreement,
     )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from hsforensics.findings import finding
+from hsforensics.flows.pairing import Pair
+from hsforensics.matching.align import ALIGNMENT_WORDS
+from hsforensics.matching.drift import drifting
 from hsforensics.matching.identify import Match
 from hsforensics.matching.records import ChannelFacts
-from hsforensics.states import POSTNORM, Finding, Severity, show_state
+from hsforensics.states import POSTNORM, Finding, Severity, show_state, show_wiring
 
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 
@@ -42,6 +46,51 @@ def channel_findings(
     return [item for item in found if item is not None]
 
 
+def side_findings(facts: Sequence[ChannelFacts]) -> list[Finding]:
+    """Findings about one side's aux channels together: a state held twice, an error that grows with depth."""
+    aux = [item for item in facts if item.role == "aux"]
+    return [*_repeated(aux), *_drift(aux)]
+
+
+def _repeated(aux: Sequence[ChannelFacts]) -> list[Finding]:
+    known = [item.match.known for item in aux]
+    twice = [state for state in dict.fromkeys(known) if state is not None and known.count(state) > 1]
+    return [
+        finding(
+            "state-repeated",
+            ", ".join(item.label for item in aux if item.match.known == state),
+            f"{known.count(state)} of the {len(aux)} channels on the {aux[0].side} side hold {show_state(state)}",
+            f"wiring {show_wiring(tuple(known))}",
+        )
+        for state in twice
+    ]
+
+
+def _drift(aux: Sequence[ChannelFacts]) -> list[Finding]:
+    found = drifting([item.match for item in aux])
+    if not found:
+        return []
+    shown = ", ".join(f"{show_state(item.state)}: {item.distance:.3g}" for item in found)
+    message = f"the {aux[0].side} side holds the right states in order, with an error that grows with depth"
+    return [finding("numeric-drift", aux[0].side, message, shown)]
+
+
+def alignment_findings(pairs: Sequence[Pair]) -> list[Finding]:
+    """How rows were aligned, one finding for each way but the plain one."""
+    hows = Counter(pair.alignment.how for pair in pairs)
+    return [
+        finding(
+            "alignment-used",
+            next(pair.sample.name for pair in pairs if pair.alignment.how == how),
+            f"{count} of {len(pairs)} samples were aligned otherwise: {ALIGNMENT_WORDS[how]}",
+            f"alignment {how}",
+            severity="warning" if how == "leading-token" else None,
+        )
+        for how, count in hows.items()
+        if how != "same"
+    ]
+
+
 def _label(item: ChannelFacts, severity: Severity) -> Finding | None:
     """A claim that the values refute, whether or not they name another state."""
     known, claim = item.match.known, item.claim
@@ -56,6 +105,8 @@ def _identity(item: ChannelFacts) -> Finding | None:
     match, name = item.match, item.label
     if match.identity == "unreadable":
         return finding("channel-unreadable", name, f"{name} cannot be judged: {match.note}", match.note)
+    if item.explanation is not None:
+        return None  # its own finding says what it is
     if match.identity == "none":
         nearest = f"{name} is close to no state; {show_state(match.state)} is nearest"
         return finding("channel-unidentified", name, nearest, _evidence(match))

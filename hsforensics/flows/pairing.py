@@ -2,55 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from hsforensics.capture.store import Capture, RequestEntry
+from hsforensics.capture.manifest import RequestEntry
+from hsforensics.flows.bank import Bank
+from hsforensics.matching.align import Alignment, align
 from hsforensics.states import Sample
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 _HEAD = 8  # token ids that index the requests; more are compared one by one
+_NEAR = 2  # a request may have lost or gained this many tokens in front and still be found by its head
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A sample and the request with the same tokens; ``rows`` is how many leading rows both have."""
+    """A sample and the request with the same tokens, and which rows they share."""
 
     sample: Sample
     request: RequestEntry
-    rows: int
+    alignment: Alignment
+
+    @property
+    def rows(self) -> int:
+        """Rows that both have."""
+        return self.alignment.rows
+
+    def ours(self, values: Tensor) -> Tensor:
+        """The shared rows of something of the sample: [T, ...] -> [rows, ...]."""
+        return self.alignment.ours(values)
+
+    def theirs(self, values: Tensor) -> Tensor:
+        """The shared rows of something of the request: [T', ...] -> [rows, ...]."""
+        return self.alignment.theirs(values)
 
 
 @dataclass
 class TokenIndex:
-    """Finds the request whose tokens agree with a sample's from the first to the last that both have.
+    """Finds the request whose tokens agree with a sample's.
 
-    A capture may be truncated (``--max-tokens``), so one side may be a prefix of the other: in a causal model the
-    rows of a prefix do not depend on what follows.
+    A capture may be truncated (``--max-tokens``), lack a cached prefix or a leading token, or be padded: in a causal
+    model the rows of a prefix do not depend on what follows.
     """
 
-    capture: Capture
-    _by_head: dict[tuple[int, ...], list[tuple[RequestEntry, list[int]]]] = field(default_factory=dict)
+    capture: Bank
+    _by_key: dict[tuple[int, ...], list[int]] = field(default_factory=dict)
+    _requests: list[tuple[RequestEntry, list[int]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for entry in self.capture.requests:
+        for number, entry in enumerate(self.capture.requests):
             tokens = self.capture.read(entry).token_ids.tolist()
-            self._by_head.setdefault(tuple(tokens[:_HEAD]), []).append((entry, tokens))
+            self._requests.append((entry, tokens))
+            for key in set(_keys(tokens)):
+                self._by_key.setdefault(key, []).append(number)
 
     def find(self, sample: Sample) -> Pair | None:
-        """The request that shares the most leading rows with the sample, or ``None``."""
+        """The request that shares the most rows with the sample, or ``None``; the first of equals."""
         tokens = sample.token_ids.tolist()
-        candidates = self._by_head.get(tuple(tokens[:_HEAD]), [])
-        pairs = (Pair(sample, entry, _common(tokens, theirs)) for entry, theirs in candidates)
-        return max((pair for pair in pairs if pair.rows), key=lambda pair: pair.rows, default=None)
+        near = {number for key in _keys(tokens) for number in self._by_key.get(key, ())}
+        found = list(self._pairs(sample, tokens, sorted(near)))
+        if not found:  # a head that was cut off has no key in common: look everywhere
+            found = list(self._pairs(sample, tokens, range(len(self._requests))))
+        return max(found, key=lambda pair: pair.rows, default=None)
+
+    def _pairs(self, sample: Sample, tokens: list[int], numbers: Iterable[int]) -> Iterator[Pair]:
+        for number in numbers:
+            entry, theirs = self._requests[number]
+            alignment = align(tokens, theirs)
+            if alignment is not None:
+                yield Pair(sample, entry, alignment)
 
 
-def _common(ours: list[int], theirs: list[int]) -> int:
-    """Rows of the shorter side if it is a prefix of the longer, else 0."""
-    rows = min(len(ours), len(theirs))
-    return rows if ours[:rows] == theirs[:rows] else 0
+def _keys(tokens: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Stretches near both ends that two sides of one sequence are likely to share."""
+    for start in range(_NEAR):
+        yield tuple(tokens[start : start + _HEAD])
+    yield tuple(tokens[-_HEAD:])
 
 
-def pair_samples(samples: Iterable[Sample], capture: Capture) -> tuple[list[Pair], list[Sample]]:
+def pair_samples(samples: Iterable[Sample], capture: Bank) -> tuple[list[Pair], list[Sample]]:
     """Pairs for all samples that have one, and the samples that have none."""
     index = TokenIndex(capture)
     pairs: list[Pair] = []

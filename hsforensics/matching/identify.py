@@ -36,6 +36,7 @@ class Match:
 
     Attributes:
         gap: Median over rows of the distance from the best state to its nearest other state; ``None`` without a bank.
+        floor: Median distance of the best state between repeated captures: the noise floor; ``None`` without them.
         excluded: States that the evidence rules out even when it names none.
         note: The evidence in words.
     """
@@ -49,6 +50,7 @@ class Match:
     votes_interval: Interval | None = None
     tokens: int = 0
     gap: float | None = None
+    floor: float | None = None
     excluded: tuple[State, ...] = ()
     note: str = ""
 
@@ -71,7 +73,9 @@ def gap_of(state: Tensor, others: Iterable[Tensor]) -> float:
     return float(table.amin(dim=1).nanmedian())
 
 
-def identify(tables: Sequence[Tensor], states: Sequence[State], gap: float, seed: int) -> Match:
+def identify(
+    tables: Sequence[Tensor], states: Sequence[State], gap: float, seed: int, floor: float | None = None
+) -> Match:
     """Decide which state a channel is.
 
     Args:
@@ -79,6 +83,7 @@ def identify(tables: Sequence[Tensor], states: Sequence[State], gap: float, seed
         states: The S states of the columns, at least two.
         gap: Gap of the best state (see ``best_state`` and ``gap_of``).
         seed: Seed of the bootstrap.
+        floor: Noise floor of the best state, measured from repeated captures, if there are any.
     """
     import torch
 
@@ -101,6 +106,7 @@ def identify(tables: Sequence[Tensor], states: Sequence[State], gap: float, seed
         votes_interval=ratio_interval(ballots, sizes, seed),
         tokens=len(rows),
         gap=gap,
+        floor=floor,
     )
     exact = bool((rows[:, best] == 0).all())
     return _decide(found, exact=exact, twin=bool((rows[:, second] == 0).all()))
@@ -122,6 +128,9 @@ def _decide(found: Match, *, exact: bool, twin: bool) -> Match:
         return replace(found, identity="ambiguous", note="two states of the bank are bit-equal here")
     if exact:
         return replace(found, identity="exact", note="bit-equal in every row")
+    if found.floor is not None and found.floor >= MATCH_SHARE_OF_GAP * gap:
+        note = f"repeated captures differ by {found.floor:.3g}, neighbouring states by {gap:.3g}"
+        return replace(found, identity="ambiguous", note=note)
     if distance >= min(gap, FARTHEST):
         return replace(found, identity="none", note=f"no nearer than a wrong state would be (gap {gap:.3g})")
     if distance <= MATCH_SHARE_OF_GAP * gap and floor > MAJORITY:

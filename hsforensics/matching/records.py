@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from hsforensics.matching.hypotheses.case import Explanation
 from hsforensics.matching.identify import Match
 from hsforensics.results import ChannelRecord
 from hsforensics.states import Role, Side, State, Status, Wiring
@@ -26,6 +27,8 @@ class ChannelFacts:
     values: tuple[float | None, ...] = ()
     reference: tuple[float | None, ...] = ()
     claimed_reference: tuple[float | None, ...] = ()
+    explanation: Explanation | None = None
+    agreement: float | None = None
 
 
 def roles_for(labels: Sequence[str], fc_channels: int | None) -> tuple[Role, ...]:
@@ -95,6 +98,10 @@ def _record(item: ChannelFacts, other: ChannelFacts | None, has_served: bool) ->
         against=against,
         status=status,
         note=match.note,
+        explanation=item.explanation.words if item.explanation else None,
+        explained=item.explanation.share if item.explanation else None,
+        agreement=item.agreement,
+        noise_floor=match.floor,
     )
 
 

@@ -21,31 +21,51 @@ class Judgement:
     findings: tuple[Finding, ...]
 
 
-def judge(trained: Wiring | None, served: Wiring | None, slots: tuple[int, int | None]) -> Judgement:
+def judge(
+    trained: Wiring | None, served: Wiring | None, slots: tuple[int, int | None], differ: Sequence[int] = ()
+) -> Judgement:
     """Compare the trained wiring with the served one.
 
     Args:
         trained: States of the dump's aux channels, ``None`` where unknown.
         served: States that the engine fed, likewise; ``None`` when none is known.
         slots: How many aux channels the dump has, and how many states the engine fed (``None``: not measured).
+        differ: Slots whose sides certainly differ although a state is unknown, since a transform explains one of them.
     """
     if slots[1] is None:
         note = finding("served-unknown", "served", "no served states were measured", "no live capture was given")
         return Judgement("undecided", None, None, (note,))
     if slots[0] != slots[1]:
-        message = f"the drafter was trained on {slots[0]} states, the engine feeds {slots[1]}"
+        message = (
+            f"the drafter was trained on {slots[0]} states, the engine feeds {slots[1]}{_lacking(trained, served)}"
+        )
         evidence = f"trained {show_wiring(trained)}, served {show_wiring(served)}"
         return Judgement("misaligned", None, None, (finding("channel-count", "served", message, evidence),))
     pairs = tuple(zip_longest(trained or (None,) * slots[0], served or (None,) * slots[1]))
     offsets = tuple(_offset(ours, theirs) for ours, theirs in pairs)
     uniform = None not in offsets and len(set(offsets)) == 1 if any(o is not None for o in offsets) else None
-    differ = [ours is not None and theirs is not None and ours != theirs for ours, theirs in pairs]
-    if any(differ):
+    unlike = [ours is not None and theirs is not None and ours != theirs for ours, theirs in pairs]
+    if any(unlike):
         return Judgement("misaligned", offsets, uniform, (_difference(pairs, offsets, uniform),))
+    if differ:
+        return Judgement("misaligned", offsets, uniform, ())
     if any(ours is None or theirs is None for ours, theirs in pairs):
         return Judgement("undecided", offsets, uniform, ())
-    right = finding("wiring-right", "served", "the engine serves the trained states", f"{show_wiring(served)}")
+    right = finding(
+        "wiring-right", "served", "wiring is right: the engine serves the trained states", show_wiring(served)
+    )
     return Judgement("aligned", offsets, uniform, (right,))
+
+
+def _lacking(trained: Wiring | None, served: Wiring | None) -> str:
+    """Which trained states are not served, where that is known."""
+    if trained is None or served is None or None in served:
+        return ""
+    missing = [state for state in trained if state is not None and state not in served]
+    if not missing:
+        return ""
+    only = f": only the first {len(served)}" if served == trained[: len(served)] else ""
+    return f"{only}; {show_wiring(tuple(missing))} {'is' if len(missing) == 1 else 'are'} missing"
 
 
 def _offset(ours: State | None, theirs: State | None) -> int | None:

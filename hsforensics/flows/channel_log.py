@@ -1,0 +1,133 @@
+"""What is seen of one channel, sample by sample, and what all samples together say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hsforensics.findings import finding
+from hsforensics.matching.distance import median_norm
+from hsforensics.matching.health import HealthIssue, Kind, check_channel, rows_where, useless_rows
+from hsforensics.matching.hypotheses.case import Explanation
+from hsforensics.matching.identify import Match
+from hsforensics.matching.row_hash import RowLedger
+from hsforensics.states import Channel, Finding, State
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FIRST_VALUES = 5
+STALE_SHARE = 0.02
+"""More than this share of a sample's rows must come from another sample before it is reported."""
+
+HEALTH_CODES: dict[Kind, str] = {
+    "shape": "channel-unreadable",
+    "dtype": "dtype-mixed",
+    "nonfinite": "channel-unreadable",
+    "constant": "rows-constant",
+    "duplicate": "rows-duplicate",
+    "stale": "rows-stale",
+    "overflow": "values-overflow",
+    "tokens": "tokens-invalid",
+    "mask-length": "mask-length",
+    "mask-empty": "mask-empty",
+}
+"""Kind of a health issue -> finding code."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What all samples together say of one channel; fields as in ``hsforensics.results.ChannelRecord``.
+
+    Attributes:
+        tables: (number of the pair, [rows, S] distances to every state) for each sample that could be compared.
+        explanation: The transform that makes it of a state, when it is none.
+    """
+
+    index: int
+    label: str
+    match: Match
+    norm: float | None
+    row: int | None
+    values: tuple[float | None, ...]
+    reference: tuple[float | None, ...]
+    claimed_reference: tuple[float | None, ...]
+    findings: tuple[Finding, ...]
+    tables: tuple[tuple[int, Tensor], ...] = ()
+    explanation: Explanation | None = None
+    agreement: float | None = None
+
+
+@dataclass
+class ChannelLog:
+    """What was seen of one channel so far: norms and health of each sample, first values of the first one."""
+
+    channel: Channel
+    norms: list[float] = field(default_factory=list)
+    row: int | None = None
+    values: tuple[float | None, ...] = ()
+    findings: list[Finding] = field(default_factory=list)
+    tables: list[tuple[int, Tensor]] = field(default_factory=list)
+    _ledger: RowLedger = field(default_factory=RowLedger)
+
+    def admit(self, channel: Channel, sample: str, token_ids: Tensor, hidden_size: int) -> bool:
+        """Note a channel's health, norm and first values; whether its rows can be compared."""
+        issues = check_channel(channel.values, token_ids, hidden_size)
+        where = f"{sample}, {channel.label}"
+        self.findings += [health_finding(issue, where) for issue in issues]
+        if any(issue.kind == "shape" for issue in issues) or not len(channel.values):
+            return False
+        self._look_back(channel, sample, token_ids, where)
+        norm = median_norm(channel.values)
+        self.norms += [] if norm is None else [norm]
+        if self.row is None:
+            self.row = min(1, len(channel.values) - 1)  # row 0 is often an attention sink
+            self.values = first_values(channel.values[self.row])
+        return True
+
+    def _look_back(self, channel: Channel, sample: str, token_ids: Tensor, where: str) -> None:
+        """Rows that an earlier sample holds for other tokens."""
+        stale, source = self._ledger.stale(sample, channel.values, token_ids)
+        stale &= ~useless_rows(channel.values, token_ids)
+        message = (
+            f"{{count}} rows ({{share}}) are those of {source}, although the tokens differ; first is row {{first}}"
+        )
+        issue = rows_where(stale, "stale", message, 0.02)
+        self.findings += [] if issue is None else [health_finding(issue, where)]
+
+    def close(self, match: Match, row_of: Callable[[State, int], Tensor | None]) -> Evidence:
+        """The evidence, with the first values of the matched and of the claimed state beside the channel's own.
+
+        Args:
+            match: What the channel was found to be.
+            row_of: Row ([H]) of a state in the first sample, or ``None`` where the evidence at hand lacks it.
+        """
+        norm = sorted(self.norms)[len(self.norms) // 2] if self.norms else None
+        claim = None if self.channel.claim == match.state else self.channel.claim
+        return Evidence(
+            index=self.channel.index,
+            label=self.channel.label,
+            match=match,
+            norm=norm,
+            row=self.row,
+            values=self.values,
+            reference=self._beside(match.state, row_of),
+            claimed_reference=self._beside(claim, row_of),
+            findings=tuple(self.findings),
+            tables=tuple(self.tables),
+        )
+
+    def _beside(self, state: State | None, row_of: Callable[[State, int], Tensor | None]) -> tuple[float | None, ...]:
+        row = None if state is None or self.row is None else row_of(state, self.row)
+        return () if row is None else first_values(row)
+
+
+def first_values(row: Tensor) -> tuple[float | None, ...]:
+    """The first five values of a row [H], as people compare them by eye; ``None`` for what is not finite."""
+    return tuple(float(value) if bool(value.isfinite()) else None for value in row[:FIRST_VALUES].float())
+
+
+def health_finding(issue: HealthIssue, where: str) -> Finding:
+    """The finding for a health issue at a place."""
+    return finding(HEALTH_CODES[issue.kind], where, issue.message, f"{issue.rows} rows, first {issue.first}")

@@ -1,0 +1,138 @@
+"""Findings about the two sides of a comparison as wholes: order, direct agreement, ranks, and what forbids a green."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hsforensics.findings import finding
+from hsforensics.flows.bank import Bank
+from hsforensics.flows.channel_log import Evidence
+from hsforensics.flows.pairing import Pair
+from hsforensics.matching.counterparts import Counterparts, counterparts
+from hsforensics.matching.distance import relative_distance
+from hsforensics.matching.hypotheses.stream import sum_of_ranks
+from hsforensics.matching.verdict import Judgement
+from hsforensics.results import Prediction
+from hsforensics.states import Finding, Wiring, state_order
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+PAIRS = 4
+"""Samples over which dump and served channels are compared directly."""
+
+CONFIRMED = 0.05
+"""The sum over ranks is a state within this relative distance."""
+
+NOT_ALIGNED = ("rows-disagree", "rows-foreign", "set-mixed", "rows-stale")
+"""With one of these, equal wirings are not enough for ``aligned``: some rows hold something else."""
+
+
+def forbids_aligned(judgement: Judgement, notes: Sequence[Finding]) -> Judgement:
+    """``aligned`` becomes ``undecided`` when some rows hold something else than the wiring says."""
+    broken = sorted({note.code for note in notes if note.code in NOT_ALIGNED})
+    if judgement.verdict != "aligned" or not broken:
+        return judgement
+    kept = tuple(note for note in judgement.findings if note.code != "wiring-right")
+    return replace(judgement, verdict="undecided", findings=kept)
+
+
+def counterpart_findings(
+    pairs: Sequence[Pair],
+    trained: Sequence[Evidence],
+    served: Sequence[Evidence],
+    known: tuple[Wiring | None, Wiring | None],
+    bank: Bank,
+) -> list[Finding]:
+    """What a direct comparison of dump and served channels adds where states are not known.
+
+    Args:
+        pairs: Samples with their requests.
+        trained: Evidence of the dump's aux channels.
+        served: Evidence of the served ones.
+        known: Trained and served wiring.
+        bank: Holds the requests.
+    """
+    if len(trained) != len(served) or _whole(known):
+        return []
+    found = _directly(pairs, trained, bank)
+    if found is None or not found.sure:
+        return []
+    evidence = f"largest distance of a pair {max(found.distances):.3g}, assignment {list(found.order)}"
+    if found.straight:
+        message = "every served channel equals the trained channel of its slot"
+        return [finding("counterparts-agree", "served", message, evidence)]
+    order = ", ".join(str(slot) for slot in found.order)
+    message = f"the engine feeds the trained states in another order: trained slots are served in slots {order}"
+    return [finding("channel-order", "served", message, evidence)]
+
+
+def _whole(known: tuple[Wiring | None, Wiring | None]) -> bool:
+    return all(side is not None and None not in side for side in known)
+
+
+def _directly(pairs: Sequence[Pair], trained: Sequence[Evidence], bank: Bank) -> Counterparts | None:
+    samples: list[tuple[list[Tensor], list[Tensor]]] = []
+    width = bank.manifest.hidden_size
+    for pair in pairs[:PAIRS]:
+        rows = len(pair.sample.token_ids)
+        ours = [pair.sample.channels[item.index].values for item in trained]
+        if all(values.shape == (rows, width) for values in ours):
+            theirs = [pair.theirs(channel.values) for channel in bank.read(pair.request).served]
+            samples.append(([pair.ours(values) for values in ours], theirs))
+    return counterparts(samples) if samples else None
+
+
+def served_deeper(predicted: Prediction | None, served: Wiring | None) -> list[Finding]:
+    """Some slots as the rule says and others deeper: a buffer that later layers write into, or another rule."""
+    if predicted is None or predicted.states is None or served is None or len(predicted.states) != len(served):
+        return []
+    slots = list(zip(predicted.states, served, strict=True))
+    deeper = [
+        (slot, said, got)
+        for slot, (said, got) in enumerate(slots)
+        if said is not None and got is not None and state_order(got) > state_order(said)
+    ]
+    if not deeper or len(deeper) == len(slots) or not any(said == got for said, got in slots):
+        return []
+    shown = ", ".join(f"slot {slot}: state {got} instead of {said}" for slot, said, got in deeper)
+    return [finding("buffer-alias", "served", f"some slots hold deeper states than the rule says ({shown})", shown)]
+
+
+def rank_findings(
+    pairs: Sequence[Pair], bank: Bank, ranks: Sequence[Bank], served: Sequence[Evidence]
+) -> list[Finding]:
+    """Served channels that are parts of a sum: added over all ranks, less the middle states counted too often."""
+    if not ranks:
+        return []
+    pair = pairs[0]
+    requests = [bank.read(pair.request)]
+    for rank in ranks:
+        entries = [entry for entry in rank.requests if entry.token_ids_sha256 == pair.request.token_ids_sha256]
+        if not entries:
+            message = f"{rank.path} holds no request with the tokens of {pair.sample.name}"
+            return [finding("tokens-unmatched", str(rank.path), message, "the ranks' captures differ")]
+        requests.append(rank.read(entries[0]))
+    found = []
+    for slot, item in enumerate(served):
+        parts = [request.served[slot].values for request in requests]
+        note = _confirmed_sum(parts, bank, pair, item)
+        found += [] if note is None else [note]
+    return found
+
+
+def _confirmed_sum(parts: list[Tensor], bank: Bank, pair: Pair, item: Evidence) -> Finding | None:
+    request = bank.read(pair.request)
+    for state in bank.manifest.states:
+        middle = f"mid:{state - 1}" if isinstance(state, int) else None
+        if middle not in bank.manifest.states or middle is None:
+            continue
+        total = sum_of_ranks(parts, request.state(middle))
+        distance = float(relative_distance(total, request.state(state)).nanmedian())
+        if distance <= CONFIRMED and item.match.known != state:
+            message = f"{item.label} is a rank's share: the {len(parts)} ranks together hold state {state}"
+            evidence = f"sum over ranks less {len(parts) - 1} times {middle}: distance {distance:.3g} to state {state}"
+            return finding("partial-sum", item.label, message, evidence)
+    return None

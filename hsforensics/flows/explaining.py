@@ -1,0 +1,170 @@
+"""What is wrong with a channel that fits no state, or not in every row: hypotheses, as findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hsforensics.findings import finding
+from hsforensics.flows.bank import Bank
+from hsforensics.flows.channel_log import Evidence
+from hsforensics.flows.evidence import Yardsticks, pair_channels
+from hsforensics.flows.pairing import Pair
+from hsforensics.matching.agreement import DISAGREE_SHARE, Partly, describe_rows, held_in_part, rows_away
+from hsforensics.matching.distance import scaled_distance
+from hsforensics.matching.hypotheses.case import Case, Explanation
+from hsforensics.matching.hypotheses.origin import FOREIGN_SHARE, origins
+from hsforensics.matching.hypotheses.search import SCALE_NOISE
+from hsforensics.matching.hypotheses.table import explain
+from hsforensics.states import Finding, State, show_state
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+CASE_PAIRS = 6
+"""Sequences that hypotheses are tried on: several, so that rows of one can be found in another."""
+
+CASE_ROWS = 384
+CASE_ELEMENTS = 1 << 27
+"""Rows, and elements of the bank for these rows, at most."""
+
+
+@dataclass(frozen=True)
+class Explainer:
+    """Explains channels of one side; the rows of the bank are read once for all of them."""
+
+    pairs: Sequence[Pair]
+    bank: Bank
+    yardsticks: Yardsticks
+    served: bool
+
+    def explain_all(self, items: Sequence[Evidence]) -> list[Evidence]:
+        """The same evidence, with explanations and their findings where something is to be explained."""
+        return [self._explain(item) for item in items]
+
+    def _explain(self, item: Evidence) -> Evidence:
+        match = item.match
+        if match.state is None or not item.tables:
+            return item
+        if match.identity in ("exact", "match"):
+            return self._scaled(self._rows_away(item))
+        found = explain(self._case(item))
+        if found is not None:
+            return self._noted(item, found)
+        partly = held_in_part([table for _, table in _finite(item)]) if match.identity == "none" else None
+        return item if partly is None else self._partly(item, partly)
+
+    def _noted(self, item: Evidence, found: Explanation) -> Evidence:
+        evidence = (
+            f"distance {found.distance:.3g} instead of {found.plain:.3g} to the nearest state: "
+            f"explains {found.share:.0%} of the misfit"
+        )
+        message = f"{item.label} holds {found.words}"
+        notes = [finding(kind, item.label, message, evidence, severity="error") for kind in found.kinds]
+        return replace(item, explanation=found, findings=(*item.findings, *notes))
+
+    def _rows_away(self, item: Evidence) -> Evidence:
+        """A channel that is a state, but not in every row."""
+        tables = [table for _, table in _finite(item)]
+        best = self.bank.manifest.states.index(item.match.state or 0)
+        partly = rows_away(tables, best, item.match.gap or 0.0)
+        if 1.0 - partly.share <= DISAGREE_SHARE:
+            return replace(item, agreement=partly.share)
+        return self._partly(item, partly)
+
+    def _partly(self, item: Evidence, partly: Partly) -> Evidence:
+        state = self.bank.manifest.states[partly.state]
+        tokens = [self._tokens(number)[mask] for number, mask in _finite_rows(item)]
+        which = describe_rows(partly.away, tokens)
+        message = f"{item.label} holds {show_state(state)} in {partly.share:.0%} of its rows only, not in {which}"
+        notes = [finding("rows-disagree", item.label, message, f"{item.match.tokens} rows compared")]
+        source = origins(self._case(item), state)
+        if source.elsewhere >= FOREIGN_SHARE * (1.0 - partly.share):
+            notes.append(finding("rows-foreign", item.label, f"{item.label} holds {source.words}", "nearest rows"))
+        return replace(item, agreement=partly.share, findings=(*item.findings, *notes))
+
+    def _scaled(self, item: Evidence) -> Evidence:
+        """A match whose whole distance is a constant factor."""
+        if item.match.identity == "exact" or item.match.state is None:
+            return item
+        number = item.tables[0][0]
+        state = self._bank_rows(number, item.match.state)
+        distance, scale = scaled_distance(self._rows(number, item), state)
+        if abs(scale - 1.0) <= SCALE_NOISE or distance > 0.5 * (item.match.distance or 0.0):
+            return item
+        message = f"{item.label} holds {show_state(item.match.state)} times {scale:.4g}"
+        evidence = f"distance {distance:.3g} after dividing by it, {item.match.distance:.3g} before"
+        return replace(item, findings=(*item.findings, finding("scaled", item.label, message, evidence)))
+
+    def _tokens(self, number: int) -> Tensor:
+        pair = self.pairs[number]
+        return pair.ours(pair.sample.token_ids)
+
+    def _rows(self, number: int, item: Evidence) -> Tensor:
+        pair = self.pairs[number]
+        channels = pair_channels(pair, self.bank, served=self.served)
+        values = next(channel.values for channel in channels if channel.index == item.index)
+        return pair.theirs(values) if self.served else pair.ours(values)
+
+    def _bank_rows(self, number: int, state: State) -> Tensor:
+        pair = self.pairs[number]
+        return pair.theirs(self.bank.read(pair.request).state(state))
+
+    def _case(self, item: Evidence) -> Case:
+        """The channel and the bank for some rows of a few sequences."""
+        import torch
+
+        numbers = [number for number, _ in item.tables[:CASE_PAIRS]]
+        states = self.bank.manifest.states
+        budget = CASE_ELEMENTS // (len(states) * max(1, self.bank.manifest.hidden_size))
+        share = max(8, min(CASE_ROWS, budget) // len(numbers))
+        counts = [min(share, self.pairs[number].rows) for number in numbers]
+        values = torch.cat([self._rows(n, item)[:c] for n, c in zip(numbers, counts, strict=True)]).float()
+        return Case(
+            values=values.where(values.isfinite().all(dim=1, keepdim=True), 0.0),
+            bank={
+                state: torch.cat([self._bank_rows(n, state)[:c] for n, c in zip(numbers, counts, strict=True)])
+                for state in states
+            },
+            tokens=torch.cat([self._tokens(n)[:c] for n, c in zip(numbers, counts, strict=True)]),
+            sequences=torch.tensor(numbers).repeat_interleave(torch.tensor(counts)),
+            runs=torch.cat(list(self._runs(numbers, counts))),
+        )
+
+    def _runs(self, numbers: Sequence[int], counts: Sequence[int]) -> Iterator[Tensor]:
+        """Contiguous runs: each span of each alignment is one."""
+        import torch
+
+        base = 0
+        for number, count in zip(numbers, counts, strict=True):
+            spans = self.pairs[number].alignment.spans
+            lengths = torch.tensor([length for _, _, length in spans])
+            yield (base + torch.arange(len(spans)).repeat_interleave(lengths))[:count]
+            base += len(spans)
+
+
+def _finite(item: Evidence) -> list[tuple[int, Tensor]]:
+    return [(number, table[table.isfinite().all(dim=1)]) for number, table in item.tables]
+
+
+def _finite_rows(item: Evidence) -> list[tuple[int, Tensor]]:
+    return [(number, table.isfinite().all(dim=1)) for number, table in item.tables]
+
+
+def explained_slots(ours: Sequence[Evidence], theirs: Sequence[Evidence]) -> list[int]:
+    """Slots where a transform explains one side and the other side is a known state, or another transform's."""
+    return [slot for slot, (a, b) in enumerate(zip(ours, theirs, strict=False)) if _unlike(a, b) or _unlike(b, a)]
+
+
+def _unlike(one: Evidence, other: Evidence) -> bool:
+    if one.explanation is None:
+        return False
+    if other.explanation is None:
+        return other.match.known is not None
+    return (one.explanation.kinds, one.explanation.state) != (other.explanation.kinds, other.explanation.state)
+
+
+def all_findings(items: Sequence[Evidence]) -> list[Finding]:
+    """Every finding of every channel."""
+    return [note for item in items for note in item.findings]
