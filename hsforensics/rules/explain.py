@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from hsforensics.rules.forward import states_for
+from hsforensics.rules.forward import apply_rule
 from hsforensics.rules.functions import Ids
 from hsforensics.rules.lookup import EngineVersion, find_rule
-from hsforensics.states import show_wiring
+from hsforensics.rules.rows import Method
+from hsforensics.states import POSTNORM, State, show_wiring
 
 _SENTENCES = {
     "plus_one": "{title} captures the input of layer id + 1 for {architecture}, so {pairs}",
@@ -13,11 +14,26 @@ _SENTENCES = {
         "{title} takes ids as state numbers for {architecture}, and adds 1 to each only if the list starts with 1, "
         "so {pairs}"
     ),
+    "as_is": "{title} takes ids as state numbers for {architecture}, so {pairs}",
+    "as_is_if_last_is_named": (
+        "{title} captures the input of layer id + 1 for {architecture}, or takes ids as state numbers if the list "
+        "names L itself, so {pairs}"
+    ),
+    "plus_one_minus_one_is_postnorm": "{title} captures the output of layer id, and postnorm for -1, so {pairs}",
+    "captures_nothing": "{title} captures nothing for {architecture}",
+    "fails": "{title} fails for {architecture}",
     "ignores_ids": "{title} never reads layer ids for {architecture}",
 }
 
 
-def explain_ids(ids: Ids, wiring: Ids, engine: EngineVersion, architecture: str, layers: int | None) -> str:
+def explain_ids(
+    ids: Ids,
+    wiring: tuple[State, ...],
+    engine: EngineVersion,
+    architecture: str,
+    layers: int | None,
+    method: Method = "eagle3",
+) -> str:
     """Say in plain words why ``ids`` serve ``wiring``.
 
     Args:
@@ -30,13 +46,24 @@ def explain_ids(ids: Ids, wiring: Ids, engine: EngineVersion, architecture: str,
     Raises:
         HsfError: ``rule-unknown``.
     """
-    rule = find_rule(engine.name, engine.version, architecture).rule
-    written = zip(wiring, sorted(ids), strict=True)
-    pairs = ", ".join(f"state {state} is written {value}" for state, value in written)
-    sentence = _SENTENCES[rule].format(title=engine.title, architecture=architecture, pairs=pairs)
-    if ids != tuple(sorted(ids)):
+    rule = find_rule(engine.name, engine.version, architecture, method)
+    pairs = ", ".join(f"{_named(state)} is written {value}" for state, value in _pairs(ids, wiring))
+    sentence = _SENTENCES[rule.rule].format(title=engine.title, architecture=architecture, pairs=pairs)
+    if ids != tuple(sorted(ids)) and POSTNORM not in wiring:
         return f"{sentence}; {min(ids)} must not stand first, and the engine joins in ascending order anyway"
-    other = tuple(state - 1 for state in wiring)
-    if other != ids and states_for(other, engine.name, engine.version, architecture, layers).states == wiring:
+    other = tuple(state - 1 for state in wiring if isinstance(state, int))
+    if other != ids and apply_rule(rule, other, layers)[0] == wiring:
         return f"{sentence} ({show_wiring(other)} would serve the same)"
     return sentence
+
+
+def _pairs(ids: Ids, wiring: tuple[State, ...]) -> zip[tuple[State, int]]:
+    """States with their ids: both ascend, except that postnorm, the last state, is written -1."""
+    ascending = sorted(ids)
+    if POSTNORM in wiring:
+        ascending = [*ascending[1:], ascending[0]]
+    return zip(wiring, ascending, strict=True)
+
+
+def _named(state: State) -> str:
+    return f"state {state}" if isinstance(state, int) else state

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from hsforensics.results import Prediction
-from hsforensics.rules.functions import DEFAULTS, RULES, Ids
+from hsforensics.rules.functions import DEFAULTS, RULES, Asked, Ids
 from hsforensics.rules.lookup import find_class, find_rule
-from hsforensics.rules.tables import IdRule
-from hsforensics.states import Wiring
+from hsforensics.rules.rows import IdRule, Method
+from hsforensics.states import State, Wiring, state_order
+
+_BROKEN = {
+    "fails": "the engine fails when it starts",
+    "captures_nothing": "nothing is captured, and the engine fails at the first forward pass",
+}
+_NO_DEFAULT = {
+    "refused": "this engine refuses to start without layer ids",
+    "spread": "without ids this engine takes as many states as the drafter has layers, evenly spaced; write them out",
+    "none": _BROKEN["captures_nothing"],
+}
 
 
-def states_for(ids: Ids | None, engine: str, version: str, architecture: str, layers: int | None) -> Prediction:
-    """What an engine serves for these layer ids.
+def states_for(
+    ids: Ids | None, engine: str, version: str, architecture: str, layers: int | None, method: Method = "eagle3"
+) -> Prediction:
+    """What an engine serves for these layer ids, by the tables.
 
     Engines capture in ascending layer order whatever the list's order, each layer once, and never outside the model.
 
@@ -20,6 +32,7 @@ def states_for(ids: Ids | None, engine: str, version: str, architecture: str, la
         version: PEP 440 version of the engine.
         architecture: The target's model class, wrapper or inner.
         layers: L of the target. ``None``: the top is not checked, and of a default only state 2 is known.
+        method: Kind of drafter.
 
     Returns:
         A prediction; its ``states`` are ``None`` where the engine fails, and its ``note`` says why.
@@ -27,46 +40,59 @@ def states_for(ids: Ids | None, engine: str, version: str, architecture: str, la
     Raises:
         HsfError: ``rule-unknown``.
     """
-    rule = find_rule(engine, version, architecture)
-    indices = None if ids is None else RULES[rule.rule](ids)
-    if indices is None:
-        states, trouble = _default_states(rule, layers)
-    else:
-        states, trouble = _captured(indices, rule, layers)
-    inner = find_class(engine, version, architecture).delegates_to
+    rule = find_rule(engine, version, architecture, method)
+    states, trouble = apply_rule(rule, ids, layers)
+    inner = find_class(engine, version, architecture, method).delegates_to
     notes = [f"{rule.source}; {rule.verified}", f"delegates to {inner}" if inner else "", trouble]
     note = "; ".join(text for text in notes if text)
     return Prediction(f"{engine}=={version}", architecture, ids, states, rule.rule, note)
 
 
-def default_states(engine: str, version: str, architecture: str, layers: int | None) -> Wiring | None:
+def default_states(
+    engine: str, version: str, architecture: str, layers: int | None, method: Method = "eagle3"
+) -> Wiring | None:
     """The states that an engine serves when it finds no layer ids; see ``states_for``."""
-    return states_for(None, engine, version, architecture, layers).states
+    return states_for(None, engine, version, architecture, layers, method).states
+
+
+def apply_rule(rule: IdRule, ids: Ids | None, layers: int | None) -> tuple[Wiring | None, str]:
+    """One row applied to ids: the states served, or ``None``, and what goes wrong on the way, in words."""
+    if rule.rule in _BROKEN:
+        return None, _BROKEN[rule.rule]
+    asked = None if ids is None else RULES[rule.rule](ids, layers)
+    return _default_states(rule, layers) if asked is None else _captured(asked, rule, layers)
 
 
 def _default_states(rule: IdRule, layers: int | None) -> tuple[Wiring | None, str]:
+    default = DEFAULTS[rule.default]
+    if rule.default in _NO_DEFAULT:
+        return None, _NO_DEFAULT[rule.default]
     if layers is not None:
-        return _captured(DEFAULTS[rule.default](layers), rule, layers)
-    probes = (DEFAULTS[rule.default](100), DEFAULTS[rule.default](200))  # what does not move with L is known anyway
+        return _captured(default(layers), rule, layers)
+    probes = (default(100), default(200))  # what does not move with L is known anyway
     known = tuple(low if low == high else None for low, high in zip(*probes, strict=True))
     return known, "the number of layers is not known, so the default is not either"
 
 
-def _captured(indices: Ids, rule: IdRule, layers: int | None) -> tuple[Wiring | None, str]:
-    """Capture indices to served states, and what goes wrong on the way, in words."""
-    if 0 in indices and not rule.state_zero:
+def _captured(asked: Asked, rule: IdRule, layers: int | None) -> tuple[Wiring | None, str]:
+    """States asked for to states served, and what goes wrong on the way, in words."""
+    if 0 in asked and not rule.state_zero:
         return None, "this version crashes when asked for state 0"
-    kept = tuple(sorted({index for index in indices if _is_captured(index, rule, layers)}))
-    lost = len(indices) - len(kept)
+    if layers in asked and rule.last_state == "crashes":
+        return None, f"this version crashes when it starts if asked for state {layers}, after the last layer"
+    kept = tuple(sorted({state for state in asked if _is_captured(state, rule, layers)}, key=state_order))
+    lost = len(asked) - len(kept)
     if not kept:
-        return None, "nothing is captured, and the engine fails at the first forward pass"
+        return None, _BROKEN["captures_nothing"]
     if not lost:
         return kept, "" if layers is not None else "the number of layers is not known, so the top was not checked"
-    trouble = f"only {len(kept)} of {len(indices)} ids are captured (doubled, or outside of the model)"
+    trouble = f"only {len(kept)} of {len(asked)} ids are captured (doubled, or outside of the model)"
     return (None, trouble + ", and the engine fails") if rule.missing == "fails" else (kept, trouble)
 
 
-def _is_captured(index: int, rule: IdRule, layers: int | None) -> bool:
-    if layers is None or index < layers:
-        return index >= 0
-    return index == layers and rule.last_state
+def _is_captured(state: State, rule: IdRule, layers: int | None) -> bool:
+    if isinstance(state, str):
+        return True
+    if layers is None or state < layers:
+        return state >= 0
+    return state == layers and rule.last_state == "captured"

@@ -7,14 +7,22 @@ from collections.abc import Iterator
 from packaging.version import Version
 
 from hsforensics.errors import HsfError
-from hsforensics.rules.forward import default_states, states_for
+from hsforensics.rules.forward import apply_rule, default_states
 from hsforensics.rules.functions import Ids
-from hsforensics.rules.lookup import find_class, find_reading, find_rule, rules_of
-from hsforensics.rules.tables import CONFIG_READINGS, ENGINES
-from hsforensics.states import State, show_state, show_wiring
+from hsforensics.rules.lookup import class_rows, find_reading, find_rule, readings_of, rules_of
+from hsforensics.rules.rows import IdRule, Method
+from hsforensics.rules.tables import RUNNERS
+from hsforensics.states import POSTNORM, State, show_state, show_wiring, state_order
 
 
-def ids_for(wiring: tuple[State, ...], engine: str, version: str, architecture: str, layers: int | None) -> Ids:
+def ids_for(
+    wiring: tuple[State, ...],
+    engine: str,
+    version: str,
+    architecture: str,
+    layers: int | None,
+    method: Method = "eagle3",
+) -> Ids:
     """The most conventional list of layer ids that makes this engine serve exactly this wiring.
 
     No inverse formula is trusted: candidate lists (the state numbers, then one less, each also with another element
@@ -26,28 +34,27 @@ def ids_for(wiring: tuple[State, ...], engine: str, version: str, architecture: 
         version: PEP 440 version of the engine.
         architecture: The target's model class.
         layers: L of the target; ``None`` skips the checks that need it.
+        method: Kind of drafter.
 
     Raises:
         HsfError: ``not-expressible`` with the reason and the alternatives, or ``rule-unknown``.
     """
     where = f"{engine}=={version}, {architecture}"
-    find_rule(engine, version, architecture)
-    numbers = _joinable(wiring, where, layers)
-    ids = _search(numbers, engine, version, architecture, layers)
+    rule = find_rule(engine, version, architecture, method)
+    states = _joinable(wiring, where, layers, rule)
+    ids = search(states, engine, version, architecture, layers, method)
     if ids is None:
-        reason = _reason(numbers, engine, version, architecture, layers)
-        raise HsfError("not-expressible", where, reason, _remedy(numbers, engine, architecture, layers))
+        reason = _reason(states, engine, version, architecture, layers, method)
+        raise HsfError("not-expressible", where, reason, _remedy(states, engine, architecture, layers, method))
     return ids
 
 
-def versions_that_serve(wiring: Ids, engine: str, architecture: str, layers: int | None) -> tuple[str, ...]:
-    """Version ranges of an engine that can be made to serve an ascending wiring, oldest first.
-
-    Raises:
-        HsfError: ``rule-unknown`` when the class has no rule at all.
-    """
-    starts = _starts(engine, architecture)
-    able = [_search(wiring, engine, start, architecture, layers) is not None for start in starts]
+def versions_that_serve(
+    wiring: tuple[State, ...], engine: str, architecture: str, layers: int | None, method: Method = "eagle3"
+) -> tuple[str, ...]:
+    """Version ranges of an engine that can be made to serve an ascending wiring, oldest first."""
+    starts = _starts(engine, architecture, method)
+    able = [_able(wiring, engine, start, architecture, layers, method) for start in starts]
     found: list[str] = []
     for place, start in enumerate(starts):
         if able[place] and not (place and able[place - 1]):
@@ -56,74 +63,118 @@ def versions_that_serve(wiring: Ids, engine: str, architecture: str, layers: int
     return tuple(found)
 
 
-def _search(numbers: Ids, engine: str, version: str, architecture: str, layers: int | None) -> Ids | None:
-    if find_reading(engine, version).slots not in (None, len(numbers)):
+def search(
+    states: tuple[State, ...],
+    engine: str,
+    version: str,
+    architecture: str,
+    layers: int | None,
+    method: Method = "eagle3",
+) -> Ids | None:
+    """The first candidate list that serves an ascending wiring, or ``None``.
+
+    Raises:
+        HsfError: ``rule-unknown``.
+    """
+    if find_reading(engine, version, architecture, method).slots not in (None, len(states)):
         return None
-    for ids in _candidates(numbers):
-        if states_for(ids, engine, version, architecture, layers).states == numbers:
+    rule = find_rule(engine, version, architecture, method)
+    return search_rule(states, rule, layers)
+
+
+def search_rule(states: tuple[State, ...], rule: IdRule, layers: int | None) -> Ids | None:
+    """The first candidate list that a rule maps to an ascending wiring, or ``None``."""
+    for ids in candidates(states):
+        if apply_rule(rule, ids, layers)[0] == states:
             return ids
     return None
 
 
-def _candidates(numbers: Ids) -> Iterator[Ids]:
-    """Lists worth trying, the most conventional spelling first."""
+def _able(
+    wiring: tuple[State, ...], engine: str, version: str, architecture: str, layers: int | None, method: Method
+) -> bool:
+    try:
+        return search(wiring, engine, version, architecture, layers, method) is not None
+    except HsfError:  # a gap between two versions looked at
+        return False
+
+
+def candidates(states: tuple[State, ...]) -> Iterator[Ids]:
+    """Lists worth trying, the most conventional spelling first; postnorm can only be written -1."""
     for shift in (0, -1):
-        plain = tuple(number + shift for number in numbers)
+        plain = tuple(state + shift if isinstance(state, int) else -1 for state in states)
         yield plain
         for first in plain[1:]:
             yield (first, *(value for value in plain if value != first))
 
 
-def _joinable(wiring: tuple[State, ...], where: str, layers: int | None) -> Ids:
-    """The wiring as numbers, if any engine could join these states in this order at all."""
+def _joinable(wiring: tuple[State, ...], where: str, layers: int | None, rule: IdRule) -> tuple[State, ...]:
+    """The wiring itself, if any engine could join these states in this order at all."""
     retrain = "retrain on states that engines capture"
-    numbers = tuple(state for state in wiring if isinstance(state, int))
-    if len(numbers) < len(wiring):
-        named = next(state for state in wiring if not isinstance(state, int))
-        message = f"'{named}' is no input of a decoder layer, and engines capture nothing else"
-        raise HsfError("not-expressible", where, message, retrain)
-    if len(set(numbers)) < len(numbers):
+    has_postnorm = rule.rule == "plus_one_minus_one_is_postnorm"
+    for state in wiring:
+        if not isinstance(state, int) and not (state == POSTNORM and has_postnorm):
+            message = f"'{state}' is no input of a decoder layer, and this engine captures nothing else"
+            raise HsfError("not-expressible", where, message, retrain)
+    if len(set(wiring)) < len(wiring):
         message = f"{show_wiring(wiring)} names a state twice, and engines capture each layer once"
         raise HsfError("not-expressible", where, message, retrain)
-    ascending = tuple(sorted(numbers))
-    if numbers != ascending:
+    ascending = tuple(sorted(wiring, key=state_order))
+    if wiring != ascending:
         message = (
             f"{show_wiring(wiring)} is not ascending, and engines join states in ascending order whatever the order "
             f"of the ids, so they can only serve {show_wiring(ascending)}"
         )
-        raise HsfError("not-expressible", where, message, "permute the column blocks of fc.weight, or retrain")
-    if layers is not None and numbers and numbers[-1] > layers:
-        message = f"state {numbers[-1]} does not exist: {layers} layers have the states 0 to {layers}"
+        remedy = "permute the column blocks of fc.weight (hsforensics fix-config --permute-fc), or retrain"
+        raise HsfError("not-expressible", where, message, remedy)
+    highest = max((state for state in wiring if isinstance(state, int)), default=0)
+    if layers is not None and highest > layers:
+        message = f"state {highest} does not exist: {layers} layers have the states 0 to {layers}"
         raise HsfError("not-expressible", where, message, "check the wiring and the number of layers")
-    return numbers
+    return wiring
 
 
-def _reason(numbers: Ids, engine: str, version: str, architecture: str, layers: int | None) -> str:
+def _reason(
+    states: tuple[State, ...], engine: str, version: str, architecture: str, layers: int | None, method: Method
+) -> str:
     """Why no list of ids serves an ascending wiring."""
-    rule, reading = find_rule(engine, version, architecture), find_reading(engine, version)
-    if reading.ids_key is None:
-        default = show_wiring(default_states(engine, version, architecture, layers))
+    rule = find_rule(engine, version, architecture, method)
+    reading = find_reading(engine, version, architecture, method)
+    if rule.rule == "ignores_ids":
+        default = show_wiring(default_states(engine, version, architecture, layers, method))
         return f"this version never reads layer ids: it always serves {default}"
-    if reading.slots not in (None, len(numbers)):
-        return f"this version joins exactly {reading.slots} states, and {show_wiring(numbers)} has {len(numbers)}"
-    if 0 in numbers and not rule.state_zero:
+    if rule.rule in ("captures_nothing", "fails"):
+        return f"whatever the ids: {apply_rule(rule, (1,), layers)[1]}"
+    if reading.slots not in (None, len(states)):
+        return f"this version joins exactly {reading.slots} states, and {show_wiring(states)} has {len(states)}"
+    if 0 in states and not rule.state_zero:
         return f"asking for {show_state(0)} crashes this version"
-    if layers in numbers and not rule.last_state:
-        return f"state {layers}, after the last layer, is never captured by this version"
-    return f"no list of ids means {show_wiring(numbers)} under the rule '{rule.rule}'"
+    if layers in states and rule.last_state != "captured":
+        end = "asking for it crashes this version" if rule.last_state == "crashes" else "this version never captures it"
+        return f"state {layers} is what leaves the last layer: {end}"
+    return f"no list of ids means {show_wiring(states)} under the rule '{rule.rule}'"
 
 
-def _remedy(numbers: Ids, engine: str, architecture: str, layers: int | None) -> str:
-    able = versions_that_serve(numbers, engine, architecture, layers)
+def _remedy(states: tuple[State, ...], engine: str, architecture: str, layers: int | None, method: Method) -> str:
+    able = versions_that_serve(states, engine, architecture, layers, method)
     if able:
         return f"serve with {engine} {' or '.join(able)}; another order of the ids cannot help"
     return f"no version of {engine} looked at can: retrain on other states; another order of the ids cannot help"
 
 
-def _starts(engine: str, architecture: str) -> tuple[str, ...]:
+def _starts(engine: str, architecture: str, method: Method) -> tuple[str, ...]:
     """First versions of the ranges in which nothing that matters to a class changes, oldest first."""
-    row = find_class(engine, ENGINES[engine].newest, architecture)
-    readings = [reading.versions for reading in CONFIG_READINGS if reading.engine == engine]
-    lows = {versions.split(",")[0].removeprefix(">=") for versions in (*readings, *(r.versions for r in rules_of(row)))}
-    later = {low for low in lows if Version(low) > Version(row.since)}
-    return tuple(sorted({row.since, *later}, key=Version))
+    rows = class_rows(engine, architecture, method)
+    readings = {engine: readings_of(engine, method)}
+    for choice in RUNNERS:
+        if choice.engine == engine:
+            readings[choice.runner] = readings_of(choice.runner, method)
+    ranges = [
+        *(row.versions for found in readings.values() for row in found),
+        *(rule.versions for row in rows for rule in rules_of(row)),
+        *(choice.versions for choice in RUNNERS if choice.engine == engine),
+    ]
+    lows = {versions.split(",")[0].removeprefix(">=") for versions in ranges} | {row.since for row in rows}
+    lows |= {row.until for row in rows if row.until is not None}
+    first = min((Version(row.since) for row in rows), default=Version("0"))
+    return tuple(sorted((low for low in lows if Version(low) >= first), key=Version))

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Protocol, TypeVar
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from hsforensics.errors import HsfError
-from hsforensics.rules.tables import (
-    CONFIG_READINGS,
-    ENGINES,
-    ID_RULES,
-    MODEL_CLASSES,
-    Caveat,
-    ConfigReading,
-    IdRule,
-    ModelClass,
-)
+from hsforensics.rules.rows import Caveat, ConfigReading, Engine, IdRule, Method, ModelClass, RunnerChoice
+from hsforensics.rules.tables import CONFIG_READINGS, ENGINES, ID_RULES, MODEL_CLASSES, RUNNERS
 
 
 class _Ranged(Protocol):
@@ -71,70 +64,130 @@ def known_engines() -> tuple[str, ...]:
     return tuple(ENGINES)
 
 
-def known_classes(engine: str) -> tuple[str, ...]:
-    """Model classes of an engine that have a rule, by name."""
-    return tuple(sorted(row.name for row in MODEL_CLASSES if row.engine == engine))
+def known_classes(engine: str, method: Method = "eagle3") -> tuple[str, ...]:
+    """Model classes of an engine that have a row of their own, by name."""
+    base = _engine_row(engine, engine).rules_of
+    rows = (row for row in MODEL_CLASSES if (row.engine, row.method) == (base, method))
+    return tuple(sorted({row.name for row in rows} - {"*"}))
 
 
-def find_class(engine: str, version: str, architecture: str) -> ModelClass:
+def has_rule(engine: str, architecture: str, method: Method = "eagle3") -> bool:
+    """Whether a class has a row in some version, its own or the engine's row for every class."""
+    return bool(engine in ENGINES and class_rows(engine, architecture, method))
+
+
+def class_rows(engine: str, architecture: str, method: Method = "eagle3") -> tuple[ModelClass, ...]:
+    """All rows of a model class, oldest first; those for every class where it has none of its own."""
+    base = _engine_row(engine, engine).rules_of
+    rows = tuple(row for row in MODEL_CLASSES if (row.engine, row.method) == (base, method))
+    own = tuple(row for row in rows if row.name == architecture)
+    return own or tuple(row for row in rows if row.name == "*")
+
+
+def find_class(engine: str, version: str, architecture: str, method: Method = "eagle3") -> ModelClass:
     """The row of a model class.
 
     Raises:
-        HsfError: ``rule-unknown``: no such engine or class, or the class came later.
+        HsfError: ``rule-unknown``: no such engine or class, or the class came later, or is gone.
     """
-    if engine not in ENGINES:
-        raise _unknown(f"{engine}=={version}", f"no id rules for this engine, only for: {', '.join(ENGINES)}")
     where = f"{engine}=={version}, {architecture}"
-    for row in MODEL_CLASSES:
-        if (row.engine, row.name) == (engine, architecture):
-            if Version(version) < Version(row.since):
-                raise _unknown(where, f"this class takes layer ids from {engine} {row.since} on")
+    _engine_row(engine, f"{engine}=={version}")
+    rows = class_rows(engine, architecture, method)
+    if not rows:
+        kind = "" if method == "eagle3" else f" of {method} drafters"
+        raise _unknown(
+            where, f"no id rule{kind} for this model class; {_near(known_classes(engine, method), architecture)}"
+        )
+    for row in rows:
+        if Version(row.since) <= Version(version) and (row.until is None or Version(version) < Version(row.until)):
             return row
-    raise _unknown(where, f"no id rule for this model class, only for: {', '.join(known_classes(engine))}")
+    spans = " | ".join(f"{row.since} on" if row.until is None else f"{row.since} to before {row.until}" for row in rows)
+    raise _unknown(where, f"this class takes layer ids from {engine} {spans}")
 
 
-def find_rule(engine: str, version: str, architecture: str) -> IdRule:
+def find_rule(engine: str, version: str, architecture: str, method: Method = "eagle3") -> IdRule:
     """The id rule of a model class in one version.
 
     Raises:
         HsfError: ``rule-unknown``.
     """
-    row = find_class(engine, version, architecture)
+    row = find_class(engine, version, architecture, method)
     return _in_range(rules_of(row), version, f"{engine}=={version}, {architecture}")
 
 
 def rules_of(row: ModelClass) -> tuple[IdRule, ...]:
     """All id rules of a model class, oldest first; the oldest may begin before the class does."""
-    return tuple(rule for rule in ID_RULES if (rule.engine, rule.family) == (row.engine, row.family))
+    key = (row.engine, row.family, row.method)
+    return tuple(rule for rule in ID_RULES if (rule.engine, rule.family, rule.method) == key)
 
 
-def find_reading(engine: str, version: str) -> ConfigReading:
+def find_reading(
+    engine: str, version: str, architecture: str | None = None, method: Method = "eagle3"
+) -> ConfigReading:
     """Which config keys an engine's version reads.
+
+    Args:
+        engine: Name.
+        version: PEP 440 version.
+        architecture: The target's model class, which in some engines decides which runner reads the config.
+        method: Kind of drafter.
 
     Raises:
         HsfError: ``rule-unknown``.
     """
-    if engine not in ENGINES:
-        raise _unknown(f"{engine}=={version}", f"no id rules for this engine, only for: {', '.join(ENGINES)}")
-    rows = [row for row in CONFIG_READINGS if row.engine == engine]
+    _engine_row(engine, f"{engine}=={version}")
+    choice = runner_choice(engine, version, architecture)
+    rows = readings_of(choice.runner if choice else engine, method)
     return _in_range(rows, version, f"{engine}=={version}")
 
 
-def caveats_for(engine: str, version: str, architecture: str, *, at_default: bool) -> tuple[Caveat, ...]:
+def readings_of(engine: str, method: Method = "eagle3") -> tuple[ConfigReading, ...]:
+    """All rows of config reading of an engine, oldest first."""
+    return tuple(row for row in CONFIG_READINGS if (row.engine, row.method) == (engine, method))
+
+
+def runner_choice(engine: str, version: str, architecture: str | None) -> RunnerChoice | None:
+    """Which runner an engine with several takes by default; ``None`` for an engine with one."""
+    for row in RUNNERS:
+        if row.engine == engine and covers(row.versions, version) and _takes(row, architecture):
+            return row
+    return None
+
+
+def caveats_for(
+    engine: str, version: str, architecture: str, *, at_default: bool, method: Method = "eagle3", by_hand: bool = False
+) -> tuple[Caveat, ...]:
     """Known traps of this version and class.
 
     Args:
+        engine: Name.
+        version: PEP 440 version.
+        architecture: The target's model class.
         at_default: Whether the wiring in question is the engine's default, to which some traps do not matter.
+        method: Kind of drafter.
+        by_hand: Include what matters only to who writes ids by hand.
 
     Raises:
         HsfError: ``rule-unknown``.
     """
-    rows = (find_reading(engine, version), find_rule(engine, version, architecture))
+    choice = runner_choice(engine, version, architecture)
+    rows = (
+        find_reading(engine, version, architecture, method),
+        find_rule(engine, version, architecture, method),
+        *((choice,) if choice else ()),
+    )
     found = [caveat for row in rows for caveat in row.caveats if not (at_default and caveat.harmless_at_default)]
-    newest = ENGINES[engine].newest
-    if Version(Version(version).public) > Version(newest):
-        found.append(Caveat(f"newer than {newest}, the newest version looked at: its rule is taken to be the same"))
+    found = [caveat for caveat in found if by_hand or not caveat.by_hand]
+    if is_newer(engine, version):
+        text = f"newer than {ENGINES[engine].newest}, the newest version looked at: its rule is taken to be the same"
+        found.append(Caveat(f"{text}; read it from the code with hsforensics rules --introspect, or capture it live"))
     return tuple(found)
+
+
+def is_newer(engine: str, version: str) -> bool:
+    """Whether a version is newer than all that were looked at."""
+    newest = ENGINES[engine].newest
+    return newest is not None and Version(Version(version).public) > Version(newest)
 
 
 def covers(versions: str, version: str) -> bool:
@@ -150,6 +203,23 @@ def _in_range(rows: Iterable[_Row], version: str, where: str) -> _Row:
     ranges = " | ".join(row.versions for row in known)
     hint = ", and a pre-release of a version where something changed is in none" if _is_pre(version) else ""
     raise _unknown(where, f"this version is in none of the ranges looked at ({ranges}){hint}")
+
+
+def _takes(row: RunnerChoice, architecture: str | None) -> bool:
+    return row.classes is None or architecture in row.classes
+
+
+def _engine_row(engine: str, where: str) -> Engine:
+    row = ENGINES.get(engine)
+    if row is None:
+        raise _unknown(where, f"no id rules for this engine, only for: {', '.join(ENGINES)}")
+    return row
+
+
+def _near(names: tuple[str, ...], wanted: str) -> str:
+    """The known names that look most like the wanted one."""
+    near = get_close_matches(wanted, names, n=4, cutoff=0.3)
+    return f"of {len(names)} known classes these come nearest: {', '.join(near) or 'none'}"
 
 
 def _is_pre(version: str) -> bool:

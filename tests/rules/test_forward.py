@@ -103,7 +103,7 @@ def test_a_tiny_model_collapses_the_doubles_of_its_default() -> None:
     ("engine", "version", "architecture", "named"),
     [
         ("nosuch", "1.0", LLAMA, "sglang"),
-        ("sglang", "0.5.16", "NoSuchForCausalLM", "DeepseekV3ForCausalLM"),
+        ("sglang", "0.5.16", "DeepseekV9ForCausalLM", "DeepseekV3ForCausalLM"),
         ("sglang", "0.5.9", KIMI, "0.5.10"),
         ("sglang", "0.4.4", LLAMA, "0.4.5"),
         ("sglang", "0.5.13rc1", DEEPSEEK, "pre-release"),

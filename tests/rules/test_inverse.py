@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,14 +14,37 @@ from hsforensics.rules.explain import explain_ids
 from hsforensics.rules.forward import states_for
 from hsforensics.rules.inverse import ids_for, versions_that_serve
 from hsforensics.rules.lookup import EngineVersion, find_reading, find_rule
-from hsforensics.rules.tables import CONFIG_READINGS, ID_RULES, MODEL_CLASSES
+from hsforensics.rules.rows import Method, ModelClass
+from hsforensics.rules.tables import CONFIG_READINGS, ID_RULES, MODEL_CLASSES, RUNNERS
+
+
+class Case(NamedTuple):
+    """An engine, a version, a class and a method that a row covers."""
+
+    engine: str
+    version: str
+    architecture: str
+    method: Method
+
 
 KIMI, DEEPSEEK, LLAMA = "KimiK25ForConditionalGeneration", "DeepseekV3ForCausalLM", "LlamaForCausalLM"
 
-_BOUNDS = {part.lstrip("<>=") for row in (*ID_RULES, *CONFIG_READINGS) for part in row.versions.split(",")}
-_VERSIONS = sorted(_BOUNDS | {"0.5.10.post1", "0.5.12.post1", "0.5.16", "0.5.23"}, key=Version)
+_NEWEST = {"sglang": "0.5.23", "vllm": "0.33.0", "tensorrt-llm": "1.0"}
+
+
+def _versions(row: ModelClass) -> list[str]:
+    """First and last moments of every range that matters to a class."""
+    rows = (*ID_RULES, *CONFIG_READINGS, *RUNNERS)
+    bounds = {part.lstrip("<>=") for other in rows if row.engine in other.engine for part in other.versions.split(",")}
+    last = Version(row.until) if row.until else None
+    kept = [Version(text) for text in bounds | {row.since, _NEWEST[row.engine]}]
+    return [str(v) for v in sorted(kept) if v >= Version(row.since) and (last is None or v < last)]
+
+
 CASES = [
-    (row.name, version) for row in MODEL_CLASSES for version in _VERSIONS if Version(version) >= Version(row.since)
+    Case(row.engine, version, "AnyForCausalLM" if row.name == "*" else row.name, row.method)
+    for row in MODEL_CLASSES
+    for version in _versions(row)
 ]
 
 
@@ -31,41 +56,54 @@ def _ascending(draw: st.DrawFn) -> tuple[tuple[int, ...], int]:
     return tuple(sorted(states)), layers
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=500)
 @given(case=st.sampled_from(CASES), drawn=_ascending())
-def test_ids_for_serves_exactly_the_wiring_or_refuses(
-    case: tuple[str, str], drawn: tuple[tuple[int, ...], int]
-) -> None:
-    (architecture, version), (wiring, layers) = case, drawn
-    if _plainly_expressible(wiring, version, architecture, layers):
-        ids = ids_for(wiring, "sglang", version, architecture, layers)
-        assert states_for(ids, "sglang", version, architecture, layers).states == wiring
-    elif find_reading("sglang", version).ids_key is not None:
-        with pytest.raises(HsfError) as caught:
-            ids_for(wiring, "sglang", version, architecture, layers)
-        assert caught.value.code == "not-expressible"
+def test_ids_for_serves_exactly_the_wiring_or_refuses(case: Case, drawn: tuple[tuple[int, ...], int]) -> None:
+    wiring, layers = drawn
+    if _plainly_expressible(wiring, case, layers):
+        ids = ids_for(wiring, *case[:3], layers, case.method)
+        assert states_for(ids, *case[:3], layers, case.method).states == wiring
+        return
+    with pytest.raises(HsfError) as caught:
+        ids_for(wiring, *case[:3], layers, case.method)
+    assert caught.value.code == "not-expressible"
 
 
-def _plainly_expressible(wiring: tuple[int, ...], version: str, architecture: str, layers: int) -> bool:
+def _plainly_expressible(wiring: tuple[int, ...], case: Case, layers: int) -> bool:
     """A wiring that no known limit forbids: computed from the rows' facts, not from the search."""
-    rule, reading = find_rule("sglang", version, architecture), find_reading("sglang", version)
-    fits = reading.ids_key is not None and reading.slots in (None, len(wiring))
+    rule, reading = find_rule(*case[:3], case.method), find_reading(*case[:3], case.method)
+    able = rule.rule not in ("ignores_ids", "fails", "captures_nothing")
+    fits = reading.slots in (None, len(wiring))
     zero_fits = rule.state_zero or 0 not in wiring
+    last_fits = rule.last_state == "captured" or layers not in wiring
     lone_one = rule.rule == "plus_one_if_first_is_one" and wiring == (1,)
-    return fits and zero_fits and layers not in wiring and not lone_one
+    return able and fits and zero_fits and last_fits and not lone_one
+
+
+@settings(deadline=None, max_examples=300)
+@given(case=st.sampled_from(CASES), ids=st.lists(st.integers(-2, 45), max_size=5), layers=st.integers(5, 40))
+def test_whatever_ids_serve_can_be_asked_for_again(case: Case, ids: list[int], layers: int) -> None:
+    served = states_for(tuple(ids), *case[:3], layers, case.method).states
+    if served is None or find_reading(*case[:3], case.method).slots not in (None, len(served)):
+        return
+    if find_rule(*case[:3], case.method).rule == "ignores_ids":
+        return
+    states = tuple(state for state in served if state is not None)
+    again = ids_for(states, *case[:3], layers, case.method)
+    assert states_for(again, *case[:3], layers, case.method).states == served
 
 
 @settings(deadline=None)
 @given(case=st.sampled_from(CASES), drawn=_ascending(), data=st.data())
 def test_an_unordered_wiring_is_never_expressible(
-    case: tuple[str, str], drawn: tuple[tuple[int, ...], int], data: st.DataObject
+    case: Case, drawn: tuple[tuple[int, ...], int], data: st.DataObject
 ) -> None:
-    (architecture, version), (wiring, layers) = case, drawn
+    wiring, layers = drawn
     shuffled = tuple(data.draw(st.permutations(wiring)))
     if shuffled == wiring:
         return
     with pytest.raises(HsfError, match="permute the column blocks") as caught:
-        ids_for(shuffled, "sglang", version, architecture, layers)
+        ids_for(shuffled, *case[:3], layers, case.method)
     assert caught.value.code == "not-expressible"
 
 
