@@ -110,5 +110,6 @@ def make_tiny(path: Path, seed: int = 0, spread: float = 0.3, sharpness: float =
     )
     model = LlamaForCausalLM(config)
     model.lm_head.weight.data *= sharpness
+    model.model.norm.weight.data += 0.5 * torch.randn(HIDDEN)  # a gain of ones would not move the argmax
     model.save_pretrained(path)
     return Tiny(path)

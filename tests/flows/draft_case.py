@@ -38,7 +38,7 @@ def make_case(folder: Path, greedy_texts: int = 0) -> Case:
     texts = [torch.randint(0, VOCAB, (TOKENS,), generator=generator) for _ in range(TEXTS - greedy_texts)]
     texts += [target.write(torch.randint(0, VOCAB, (4,), generator=generator), TOKENS) for _ in range(greedy_texts)]
     bank = target.bank(folder / "bank", texts)
-    plan = Plan(TRAINED, updates=250, rows=TOKENS, rate=1e-2, draft_vocab=48, intermediate=64)
+    plan = Plan(TRAINED, updates=600, rows=TOKENS, rate=1e-2, draft_vocab=48, intermediate=64)
     examples = read_examples(open_capture(bank), plan.wiring)
     with one_thread():
         train_drafter(examples, load_target(target.path), plan, folder / "drafter")
