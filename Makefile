@@ -7,7 +7,7 @@ MODEL := .cache/smollm2
 # Without a GPU this release has a small CPU build on some mirrors; override TORCH to choose another.
 TORCH ?= $(shell nvidia-smi -L >/dev/null 2>&1 && echo 'torch>=2.10' || echo 'torch==2.13.0')
 
-.PHONY: demo test lint unit setup model docs clean
+.PHONY: demo test lint unit test-sglang live-matrix setup model docs clean
 
 demo: setup model
 	BIN=$(BIN) MODEL=$(MODEL) bash tools/demo.sh
@@ -15,6 +15,7 @@ demo: setup model
 test: setup lint
 	@$(MAKE) --no-print-directory model || echo "LOUD: no real model, so the tests marked 'real' are skipped" >&2
 	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory test-sglang
 
 lint: setup
 	$(BIN)/ruff check .
@@ -24,7 +25,19 @@ lint: setup
 	$(BIN)/python tools/gen_docs.py --check
 
 unit: setup
-	OMP_NUM_THREADS=1 HSF_SMOLLM2=$(MODEL) $(BIN)/python -m pytest -n 2 --durations 10
+	OMP_NUM_THREADS=1 HSF_SMOLLM2=$(MODEL) $(BIN)/python -m pytest -n 2 --durations 10 -m 'not sglang'
+
+# Real SGLang on the CPU, in virtual environments of its own (2.3 GB each); without a package index only a loud skip.
+test-sglang: setup
+	@if bash tests/sglang/install.sh .cache $(PYTHON); then \
+	  OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/sglang -m sglang -v --durations 0; \
+	else \
+	  echo "LOUD: SGLang could not be installed, so the tests marked 'sglang' are skipped" >&2; \
+	fi
+
+live-matrix: setup
+	bash tests/sglang/install.sh .cache $(PYTHON)
+	OMP_NUM_THREADS=1 $(BIN)/python tools/live_matrix.py
 
 setup: $(READY)
 

@@ -1,0 +1,59 @@
+"""For every class, version and list of ids, compare infers from values what the engine really serves."""
+
+from __future__ import annotations
+
+import pytest
+
+from hsforensics.errors import HsfError
+from tests.sglang.cases import SERVERS, SWEEPS, Expected, ServerCase
+from tests.sglang.models import TRAINED
+from tests.sglang.rig import Outcome, Workshop, capture_server, sweep
+
+pytestmark = [pytest.mark.sglang, pytest.mark.timeout(600)]
+
+
+def check(outcome: Outcome, expected: Expected) -> None:
+    compared = outcome.compared
+    assert compared.trained_wiring == TRAINED
+    if expected == "off-bank":
+        assert outcome.truth == (None, None, None)
+        assert compared.verdict != "aligned"
+        assert compared.served_wiring is None or set(compared.served_wiring) == {None}
+        assert "channel-unidentified" in {found.code for found in compared.findings}
+        return
+    assert outcome.truth == expected
+    assert compared.served_wiring == expected
+    assert compared.verdict == ("aligned" if expected == TRAINED else "misaligned")
+
+
+@pytest.mark.parametrize(("architecture", "version"), SWEEPS, ids=" ".join)
+def test_the_served_states_are_inferred_for_every_list_of_ids(shop: Workshop, architecture: str, version: str) -> None:
+    table = SWEEPS[architecture, version]
+    outcomes = sweep(shop, architecture, version, list(table))
+    for expected, outcome in zip(table.values(), outcomes, strict=True):
+        if isinstance(outcome, str):
+            assert (expected, outcome.split(":")[0]) == ("dies", "TypeError"), outcome
+        else:
+            check(outcome, expected)
+
+
+@pytest.mark.parametrize("case", [case for case in SERVERS if case.expected != "dies"], ids=lambda case: case.name)
+def test_a_live_capture_shows_what_a_whole_engine_serves(shop: Workshop, case: ServerCase) -> None:
+    outcome = capture_server(shop, case.architecture, case.version, case.ids, **dict(case.options))
+    codes = {found.code for found in outcome.captured.findings}
+    assert outcome.captured.provenance.engine_version == case.version
+    if case.expected == ():
+        assert (outcome.truth, outcome.compared.tier, outcome.compared.verdict) == ((), "bank", "undecided")
+        assert outcome.compared.trained_wiring == TRAINED
+        return
+    check(outcome, case.expected)
+    assert codes - {"accept-measured"} == ({"served-off-bank"} if case.expected == "off-bank" else set())
+    assert ("accept-measured" in codes) == (dict(case.options).get("new_tokens", 1) > 1)
+
+
+@pytest.mark.parametrize("case", [case for case in SERVERS if case.expected == "dies"], ids=lambda case: case.name)
+def test_a_dying_engine_is_an_error_with_its_last_lines(shop: Workshop, case: ServerCase) -> None:
+    with pytest.raises(HsfError) as caught:
+        capture_server(shop, case.architecture, case.version, case.ids, **dict(case.options))
+    assert caught.value.code == "engine-failed"
+    assert "TypeError" in caught.value.remedy
