@@ -50,7 +50,7 @@ class SelfCheck:
         for slot, values in enumerate(served):
             worst = self.distances.setdefault(slot, {})
             for state, value in known.items():
-                median = float(relative_distance(values, value).nanmedian())
+                median = float(relative_distance(values, value).nan_to_num(nan=float("inf")).median())
                 worst[state] = max(worst.get(state, 0.0), median)
             self.dtype = str(values.dtype).removeprefix("torch.")
         if served:
@@ -92,5 +92,5 @@ def _fc_distance(served: Sequence[Tensor], fc: Sequence[Tensor]) -> float | None
     joined = torch.cat(list(served), dim=1)  # [T, n * H]
     if not fc:
         return None
-    fitting = [value for value in fc if value.shape == joined.shape]
-    return min((float(relative_distance(value, joined).max()) for value in fitting), default=float("inf"))
+    fitting = [relative_distance(value, joined) for value in fc if value.shape == joined.shape]
+    return min((float(column.nan_to_num(nan=float("inf")).max()) for column in fitting), default=float("inf"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -187,18 +187,22 @@ def sequences(count: int = 5, seed: int = 3) -> list[torch.Tensor]:
 
 
 def save_dump(path: Path, target: Path) -> Path:
-    """Speculators 0.3 files with states ``TRAINED`` and postnorm, computed by transformers, labelled one off.
-
-    The label claims the embedding for the first channel, as the incident's did.
-    """
+    """A dump of ``sequences`` with the states that transformers computes."""
     from hsforensics.capture.reference import reference_bank
     from hsforensics.capture.transformers_model import load_reference
     from hsforensics.models.target import load_target
 
     model = load_reference(load_target(target), "fp32", "cpu")
+    return write_dump(path, [(token_ids, reference_bank(model, token_ids)) for token_ids in sequences()])
+
+
+def write_dump(path: Path, banks: Sequence[tuple[torch.Tensor, Mapping[Any, torch.Tensor]]]) -> Path:
+    """Speculators 0.3 files with states ``TRAINED`` and postnorm, labelled wrongly.
+
+    The label claims the embedding for the first channel, as the incident's did.
+    """
     path.mkdir(parents=True)
-    for index, token_ids in enumerate(sequences()):
-        bank = reference_bank(model, token_ids)
+    for index, (token_ids, bank) in enumerate(banks):
         values = [bank[state].clone() for state in (*TRAINED, "postnorm")]
         sample = {"input_ids": token_ids, "hidden_states": values, "loss_mask": torch.ones_like(token_ids)}
         torch.save(sample, path / f"data_{index}.pt")

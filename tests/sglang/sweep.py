@@ -1,19 +1,23 @@
 """Runs in an SGLang environment: one model runner in this process, many lists of layer ids, one after the other.
 
-``python sweep.py TARGET JOB``; the job's JSON file holds ``sequences`` (token ids), ``ids`` (lists) and ``hooks``
-(specs for ``--forward-hooks``). For each list one JSON line is printed: how many prefills ran, or what the engine died
-of. The target's own class interprets the ids, exactly as when a drafter's config is read; a server start for each list
-would cost ten times as much.
+``python sweep.py TARGET JOB``; the job's JSON file holds ``sequences`` (token ids), ``ids`` (lists), ``hooks``
+(specs for ``--forward-hooks``) and ``flags``. For each list one JSON line is printed: how many prefills ran, or what
+the engine died of. The target's own class interprets the ids, exactly as when a drafter's config is read; a server
+start for each list would cost ten times as much.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from typing import Any
 
+with contextlib.suppress(ImportError):
+    import more_kernel_names  # noqa: F401 (only on the path of old versions; first, since SGLang imports them)
+
 FLAGS = (
-    *("--device", "cpu", "--dtype", "float32", "--attention-backend", "torch_native"),
+    *("--device", "cpu", "--dtype", "float32"),
     *("--mem-fraction-static", "0.1", "--max-total-tokens", "16384", "--max-running-requests", "8"),
 )
 
@@ -22,7 +26,7 @@ def main(target: str, job: dict[str, Any]) -> None:
     """Load the target once and run the job."""
     import sglang
 
-    runner, tools = _load(["--model-path", target, *FLAGS, "--forward-hooks", json.dumps(job["hooks"])])
+    runner, tools = _load(["--model-path", target, *FLAGS, *job["flags"], "--forward-hooks", json.dumps(job["hooks"])])
     for ids in job["ids"]:
         _forget(runner)
         told: dict[str, Any] = {"version": sglang.__version__, "ids": ids}
