@@ -106,7 +106,7 @@ class Spool:
 
 def write_whole(path: Path, data: bytes) -> None:
     """Write a private file that is whole or absent: under another name first, then renamed."""
-    waiting = path.with_name(f".{path.name}")
+    waiting = path.with_name(f"{path.name}.unfinished")
     descriptor = os.open(waiting, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -11,6 +11,16 @@ mkdir -p "$CACHE"
 
 stamp() { cat "$@" | sha256sum | cut -d' ' -f1; }
 
+# pip lists every requirement of SGLang that is left out on purpose; that goes to a log, which is shown on failure.
+pip() {
+    local venv=$1
+    shift
+    if ! "$venv/bin/pip" install --quiet "$@" > "$CACHE/pip.log" 2>&1; then
+        tail -5 "$CACHE/pip.log" >&2
+        exit 3
+    fi
+}
+
 install() {
     local version=$1 venv="$CACHE/sglang-$1" wanted
     wanted=$(stamp "$HERE/common.txt" "$HERE/$version.txt" "$HERE/$version-alone.txt")
@@ -19,9 +29,9 @@ install() {
     rm -rf "$venv"
     "$PYTHON" -m venv "$venv"
     # torch first, then what drags in CUDA packages, without them: nothing here runs on a GPU
-    "$venv/bin/pip" install --quiet torch==2.13.0 || exit 3
-    "$venv/bin/pip" install --quiet --no-deps -r "$HERE/$version-alone.txt" || exit 3
-    "$venv/bin/pip" install --quiet -r "$HERE/common.txt" -r "$HERE/$version.txt" || exit 3
+    pip "$venv" torch==2.13.0
+    pip "$venv" --no-deps -r "$HERE/$version-alone.txt"
+    pip "$venv" -r "$HERE/common.txt" -r "$HERE/$version.txt"
     echo "$wanted" > "$venv/.ready"
 }
 
@@ -29,7 +39,7 @@ unpack_old() {
     local folder="$CACHE/sglang-$OLD"
     if [ -f "$folder/.ready" ]; then return; fi
     rm -rf "$folder"
-    "$CACHE/sglang-0.5.20/bin/pip" install --quiet --no-deps --no-compile --target "$folder" "sglang==$OLD" || exit 3
+    pip "$CACHE/sglang-0.5.20" --no-deps --no-compile --target "$folder" "sglang==$OLD"
     touch "$folder/.ready"
 }
 
