@@ -26,6 +26,7 @@ ERROR_CODES: dict[str, tuple[int, str]] = {
     "evidence-ambiguous": (EXIT_REFUSED, "The report does not settle the trained wiring; name it with --wiring."),
     "report-foreign": (EXIT_REFUSED, "The report is no compare report of this schema, or belongs to another drafter."),
     "rule-unknown": (EXIT_REFUSED, "No id rule is known for this engine, version and model class."),
+    "engine-unreadable": (EXIT_REFUSED, "The code of an engine that was given cannot be read or run on stubs."),
     "not-expressible": (EXIT_REFUSED, "No list of layer ids makes this engine serve the wiring."),
     "write-refused": (EXIT_REFUSED, "Writing would touch a file that must not be touched, or overwrite one."),
     "engine-failed": (

@@ -376,6 +376,24 @@ _KINDS = (
         "Believe the measurement, and report engine, version and class so that the rule can be mended.",
     ),
     FindingKind(
+        "rule-introspected",
+        "warning",
+        "The engine's own code follows another id rule than the tables say.",
+        "Believe the code, and report engine, version and class so that the tables can be mended.",
+    ),
+    FindingKind(
+        "ids-fail",
+        "error",
+        "By the id rule, this engine fails with these layer ids.",
+        "Ask which ids would do: hsforensics rules --states, or let hsforensics fix-config write them.",
+    ),
+    FindingKind(
+        "keys-conflict",
+        "warning",
+        "Several keys of the config hold layer ids, and engines read different ones.",
+        "Write each in its engine's own convention: hsforensics fix-config with one --engine for each.",
+    ),
+    FindingKind(
         "rule-caveat",
         "warning",
         "This engine version is known to treat layer ids in an unexpected way.",

@@ -293,6 +293,14 @@ class ConfigEdit:
 
 
 @dataclass(frozen=True)
+class ServedChange:
+    """What one engine serves with a config as it is, and with the edits; predictions under the id rule."""
+
+    before: Prediction
+    after: Prediction
+
+
+@dataclass(frozen=True)
 class FixConfigResult:
     """What ``hsforensics fix-config`` plans or did.
 
@@ -304,7 +312,9 @@ class FixConfigResult:
         diff: Unified diff of the file; empty when there is nothing to do.
         pending: Edits exist and were not written.
         written: Edits were written and read back.
-        backup: Path of the copy of the old file, when written.
+        backup: Path of the copy of the old file, when written in place.
+        others: Likewise for every further engine that was asked for.
+        output: Directory that the edited config was written into instead.
     """
 
     config_path: str
@@ -318,6 +328,8 @@ class FixConfigResult:
     backup: str | None
     findings: tuple[Finding, ...]
     provenance: Provenance
+    others: tuple[ServedChange, ...] = ()
+    output: str | None = None
     kind: Literal["fix-config"] = "fix-config"
     schema_version: Literal[1] = SCHEMA_VERSION
 

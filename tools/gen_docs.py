@@ -27,11 +27,16 @@ _EXITS = (
     ("fix-config", "0", "nothing to do, or written and read back"),
     ("fix-config", "1", "a change is pending (a diff; also with `--check`), or a measurement denies the id rule"),
     ("fix-config", "3", "refused: ambiguous evidence, another drafter's report, no rule, not expressible, unwritable"),
+    ("rules", "0", "answered: the ids serve these states, or these ids serve the states"),
+    ("rules", "1", "the engine fails with these ids, or its own code (`--introspect`) denies the tables"),
+    ("rules", "3", "no list of ids asks this engine for the states (other ways are listed), or no rule is known"),
     ("draft-eval", "0", "evaluated"),
     ("draft-eval", "3", "nothing could be evaluated, or the drafter cannot be evaluated faithfully"),
     ("capture", "0", "written, whole"),
     ("capture", "3", "nothing captured, or the destination must not be touched; nothing is left behind"),
     ("findings", "0", "listed"),
+    ("demo", "0", "replayed"),
+    ("demo", "3", "its files are missing, or nothing here can compute reference states"),
 )
 
 

@@ -22,7 +22,10 @@ def fix_config_command(
         str | None, typer.Option(help="The trained wiring by hand, in fc order, such as '3,31,59'.")
     ] = None,
     engine: Annotated[
-        str | None, typer.Option(help="Engine to write for: 'sglang==0.5.16'; the report's live engine by default.")
+        list[str] | None,
+        typer.Option(
+            help="Engine to write for: 'sglang==0.5.16'; may be repeated; the report's live engine by default."
+        ),
     ] = None,
     architecture: Annotated[
         str | None, typer.Option(help="The target's model class; the report's or the target's own by default.")
@@ -61,7 +64,7 @@ def fix_config_command(
 
     result = fix_config(
         drafter,
-        engine=engine,
+        engine=tuple(engine or ()),
         architecture=architecture,
         layers=layers,
         wiring=parse_wiring_option(wiring, "--wiring"),

@@ -12,9 +12,11 @@ import typer
 import hsforensics
 from hsforensics.cli.capture import capture_command
 from hsforensics.cli.compare import compare_command
+from hsforensics.cli.demo import demo_command
 from hsforensics.cli.draft_eval import draft_eval_command
 from hsforensics.cli.findings import findings_command
 from hsforensics.cli.fix_config import fix_config_command
+from hsforensics.cli.rules import rules_command
 from hsforensics.errors import EXIT_BUG, EXIT_INTERRUPTED, HsfError
 from hsforensics.report.console import visible
 
@@ -25,10 +27,12 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+app.command("demo")(demo_command)
 app.command("capture")(capture_command)
 app.command("compare")(compare_command)
 app.command("fix-config")(fix_config_command)
 app.command("draft-eval")(draft_eval_command)
+app.command("rules")(rules_command)
 app.command("findings")(findings_command)
 
 

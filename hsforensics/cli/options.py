@@ -15,3 +15,14 @@ def parse_wiring_option(text: str | None, option: str) -> tuple[State, ...] | No
         return parse_wiring(text)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint=option) from None
+
+
+def parse_ids_option(text: str | None, option: str) -> tuple[int, ...] | None:
+    """Read layer ids such as ``2,30,58`` or ``-1,2,30``; ``None`` stays ``None``; bad text is a usage error."""
+    if text is None:
+        return None
+    try:
+        return tuple(int(item) for item in text.split(","))
+    except ValueError:
+        message = f"'{text}' is no list of layer ids: write numbers and commas, such as 2,30,58"
+        raise typer.BadParameter(message, param_hint=option) from None

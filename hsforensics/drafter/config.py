@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from hsforensics.errors import HsfError
 from hsforensics.results import Prediction
-from hsforensics.rules.forward import states_for
+from hsforensics.rules.forward import Serving, find_serving, serve
 from hsforensics.rules.functions import Ids
-from hsforensics.rules.lookup import find_reading, find_rule
-from hsforensics.rules.tables import AUX_COUNT, AUX_SWITCH, NESTED_IDS, TOP_LEVEL_IDS, ConfigReading
+from hsforensics.rules.lookup import EngineVersion
+from hsforensics.rules.rows import AUX_COUNT, AUX_SWITCH, NESTED_IDS, TOP_LEVEL_IDS, ConfigReading
 from hsforensics.states import POSTNORM
 
 _CODE = "drafter-unreadable"
@@ -139,35 +139,47 @@ def parse_drafter_config(path: Path, raw: bytes) -> DrafterConfig:
 
 def ids_read_by(config: DrafterConfig, reading: ConfigReading) -> IdsRead:
     """What an engine with this row of ``CONFIG_READINGS`` reads from a config."""
-    if reading.ids_key is None:
-        return IdsRead(None, off=False, fails=False, detail="this version never reads layer ids")
-    value = config.get(reading.ids_key)
+    if not reading.keys:
+        return IdsRead(None, off=False, fails=False, detail=_never(reading))
+    key = next((key for key in reading.keys if config.get(key) is not None), reading.keys[0])
+    value = config.get(key)
     ids = _as_ids(value)
     if reading.switch_key and not config.get(reading.switch_key, True):
         return IdsRead(ids, off=True, fails=False, detail=f"{reading.switch_key} is off")
     if ids is None and value is not None:
-        return IdsRead(None, off=False, fails=True, detail=f"{reading.ids_key} is no list of integers")
+        return IdsRead(None, off=False, fails=True, detail=f"{key} is no list of integers")
     if ids is None:
-        return IdsRead(None, off=False, fails=False, detail=_why_absent(config, reading.ids_key))
-    return IdsRead(ids, off=False, fails=False, detail=reading.ids_key)
+        return IdsRead(None, off=False, fails=False, detail=_why_absent(config, key))
+    return IdsRead(ids, off=False, fails=False, detail=key)
 
 
-def predict(config: DrafterConfig, engine: str, version: str, architecture: str, layers: int | None) -> Prediction:
-    """What this config makes an engine serve, under the id rule; see ``hsforensics.rules.forward.states_for``.
-
-    Raises:
-        HsfError: ``rule-unknown``.
-    """
-    read = ids_read_by(config, find_reading(engine, version))
-    predicted = states_for(read.ids, engine, version, architecture, layers)
+def predict_with(serving: Serving, config: DrafterConfig) -> Prediction:
+    """What a config makes an engine serve, under the id rule; see ``hsforensics.rules.forward.serve``."""
+    read = ids_read_by(config, serving.reading)
+    predicted = serve(serving, read.ids)
     if read.off:
         note = f"{read.detail}: the engine feeds postnorm alone and skips fc"
         return replace(predicted, states=(POSTNORM,), note=note)
     if read.fails:
         return replace(predicted, states=None, note=f"{read.detail}: the engine fails when it starts")
-    if find_rule(engine, version, architecture).rule == "ignores_ids" or read.ids is None:
+    if serving.rule.rule == "ignores_ids" or read.ids is None:
         return replace(predicted, note=f"{predicted.note}; default layers, since {read.detail}")
     return predicted
+
+
+def predict(config: DrafterConfig, engine: str, version: str, architecture: str, layers: int | None) -> Prediction:
+    """``predict_with`` the tables' rows for an engine, a version and a class.
+
+    Raises:
+        HsfError: ``rule-unknown``.
+    """
+    return predict_with(find_serving(EngineVersion(engine, version), architecture, layers), config)
+
+
+def _never(reading: ConfigReading) -> str:
+    if reading.argument:
+        return f"this engine reads no ids from the config, but from its launch argument {reading.argument}"
+    return "this version never reads layer ids"
 
 
 def _as_ids(value: object) -> Ids | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from hsforensics.drafter.config import DrafterConfig, ids_read_by
+from hsforensics.drafter.config import DrafterConfig, ids_read_by, predict_with
+from hsforensics.drafter.keys import ids_keys, read_key
 from hsforensics.findings import finding
-from hsforensics.flows.fix_inputs import FixInputs, measured_here, measured_wiring
+from hsforensics.flows.fix_inputs import FixEngine, FixInputs, measured_here, measured_wiring
+from hsforensics.flows.key_conflicts import conflict_finding
 from hsforensics.results import CompareResult, Prediction
-from hsforensics.rules.forward import default_states
-from hsforensics.rules.lookup import caveats_for, find_reading
-from hsforensics.rules.tables import TOP_LEVEL_IDS
+from hsforensics.rules.forward import serve
+from hsforensics.rules.lookup import caveats_for
 from hsforensics.states import Finding, Severity, show_wiring
 
 _ORDER = {"error": 0, "warning": 1, "info": 2}
@@ -16,40 +17,39 @@ _ORDER = {"error": 0, "warning": 1, "info": 2}
 
 def fix_findings(
     config: DrafterConfig,
+    fixed: DrafterConfig,
     inputs: FixInputs,
     report: CompareResult | None,
-    before: Prediction,
-    after: Prediction,
-    *,
-    edited: bool,
 ) -> tuple[Finding, ...]:
     """All findings of one run, most severe first.
 
     Args:
-        config: As read, before any edit.
+        config: As read, before any edit, and
+        fixed: with the edits; the same when there are none.
         inputs: What the edit was computed from.
         report: The compare report, if the wiring came from one.
-        before: What the config makes the engine serve, and
-        after: with the edits.
-        edited: Whether there are edits.
     """
-    found = [
-        *_ids_absent(config, inputs, before),
-        *_disagreement(config, inputs, report, before, edited=edited),
-        *_caveats(inputs, after),
-        *_wrapper(inputs),
-        *_unread_ids(config, inputs),
-        *_certainty(inputs, report, after, edited=edited),
-    ]
-    return tuple(sorted(found, key=lambda item: _ORDER[item.severity]))
+    edited = config.raw != fixed.raw
+    found = [*_conflicts(config, inputs)]
+    for engine in inputs.engines:
+        before, after = predict_with(engine.serving, config), predict_with(engine.serving, fixed)
+        found += [
+            *_ids_absent(config, engine, inputs, before),
+            *_disagreement(config, engine, inputs, report, before, edited=edited),
+            *_introspected(engine),
+            *_caveats(engine, inputs, after),
+            *_wrapper(engine),
+            *_certainty(engine, inputs, report, after, edited=edited),
+        ]
+    return tuple(sorted(dict.fromkeys(found), key=lambda item: _ORDER[item.severity]))
 
 
-def _ids_absent(config: DrafterConfig, inputs: FixInputs, before: Prediction) -> list[Finding]:
-    read = ids_read_by(config, find_reading(inputs.engine.name, inputs.engine.version))
-    if read.ids is not None or read.off or read.fails:
+def _ids_absent(config: DrafterConfig, engine: FixEngine, inputs: FixInputs, before: Prediction) -> list[Finding]:
+    read = ids_read_by(config, engine.serving.reading)
+    if read.ids is not None or read.off or read.fails or engine.serving.reading.argument:
         return []
     right = before.states == inputs.wiring
-    message = f"{inputs.engine.title} finds no layer ids and takes its default layers, {show_wiring(before.states)}"
+    message = f"{engine.engine.title} finds no layer ids and takes its default layers, {show_wiring(before.states)}"
     return [
         finding(
             "ids-absent",
@@ -64,64 +64,80 @@ def _ids_absent(config: DrafterConfig, inputs: FixInputs, before: Prediction) ->
 
 
 def _disagreement(
-    config: DrafterConfig, inputs: FixInputs, report: CompareResult | None, before: Prediction, *, edited: bool
+    config: DrafterConfig,
+    engine: FixEngine,
+    inputs: FixInputs,
+    report: CompareResult | None,
+    before: Prediction,
+    *,
+    edited: bool,
 ) -> list[Finding]:
     """The engine was measured with this very config, and served something that the rule denies."""
-    measured = measured_wiring(config, inputs, report)
+    measured = measured_wiring(config, engine.engine, report)
     if measured is None or report is None or measured == before.states:
         return []
     right = measured == inputs.wiring
     says = f"by its id rule it would serve {show_wiring(before.states)}"
-    message = f"{inputs.engine.title} was measured to serve {show_wiring(measured)} with this config, though {says}"
+    message = f"{engine.engine.title} was measured to serve {show_wiring(measured)} with this config, though {says}"
     evidence = f"capture {report.provenance.capture_path}; rule '{before.rule}' for {before.architecture}"
     remedy = "Keep the config: the measurement is right." if right else "Find out how this engine differs: a patch?"
     severity: Severity = "warning" if right or edited else "error"
     return [finding("rule-disagrees", str(config.path), message, evidence, severity=severity, remedy=remedy)]
 
 
-def _caveats(inputs: FixInputs, after: Prediction) -> list[Finding]:
-    engine, version = inputs.engine.name, inputs.engine.version
-    default = default_states(engine, version, inputs.architecture, inputs.layers)
-    caveats = caveats_for(engine, version, inputs.architecture, at_default=default == inputs.wiring)
-    where = f"{inputs.engine}, {inputs.architecture}"
+def _introspected(engine: FixEngine) -> list[Finding]:
+    seen = engine.seen
+    if seen is None or seen.agrees:
+        return []
+    tables = f"the tables say '{seen.tables.rule}'" if seen.tables else "the tables know no rule here"
+    message = f"the engine's own code follows '{seen.rule.rule}', {tables}; the code counts"
+    return [finding("rule-introspected", str(engine.serving), message, seen.origin)]
+
+
+def _caveats(engine: FixEngine, inputs: FixInputs, after: Prediction) -> list[Finding]:
+    serving = engine.serving
+    if engine.seen is not None and engine.seen.tables is None:
+        caveats = serving.rule.caveats
+    else:
+        caveats = caveats_for(
+            *(engine.engine.name, engine.engine.version, serving.architecture),
+            at_default=serve(serving, None).states == inputs.wiring,
+            method=serving.method,
+        )
+    title = engine.engine.title
     return [
-        finding("rule-caveat", where, f"{inputs.engine.title}: {item.text}", after.note, confidence="predicted")
+        finding("rule-caveat", str(serving), f"{title}: {item.text}", after.note, confidence="predicted")
         for item in caveats
     ]
 
 
-def _wrapper(inputs: FixInputs) -> list[Finding]:
-    if inputs.wrapper is None:
+def _wrapper(engine: FixEngine) -> list[Finding]:
+    if engine.wrapper is None:
         return []
-    message = f"no rule is known for {inputs.wrapper}; the rule of {inputs.architecture} inside it was taken"
+    message = f"no rule is known for {engine.wrapper}; the rule of {engine.architecture} inside it was taken"
     evidence = "a wrapper must hand layer ids on to the model inside it, and not every one does"
-    return [finding("rule-caveat", inputs.wrapper, message, evidence, confidence="predicted")]
+    return [finding("rule-caveat", engine.wrapper, message, evidence, confidence="predicted")]
 
 
-def _unread_ids(config: DrafterConfig, inputs: FixInputs) -> list[Finding]:
-    """Ids at the top level, which other engines read and this one does not: left alone, but told."""
-    reading = find_reading(inputs.engine.name, inputs.engine.version)
-    if config.top_level_ids is None or reading.ids_key == TOP_LEVEL_IDS:
-        return []
-    message = f"the top-level ids {list(config.top_level_ids)} are left alone: {inputs.engine.title} does not read them"
-    evidence = f"it reads {reading.ids_key or 'no ids at all'}"
-    remedy = "Keep them for engines that do read them (vLLM does), and check what they mean there."
-    return [
-        finding("rule-caveat", TOP_LEVEL_IDS, message, evidence, severity="info", remedy=remedy, confidence="predicted")
-    ]
+def _conflicts(config: DrafterConfig, inputs: FixInputs) -> list[Finding]:
+    """Other keys with ids, which these engines do not read first: left alone, but told, with who reads them."""
+    read = {read_key(config, engine.serving.reading) for engine in inputs.engines}
+    return [conflict_finding(config, key, read) for key in ids_keys(config) if key not in read]
 
 
-def _certainty(inputs: FixInputs, report: CompareResult | None, after: Prediction, *, edited: bool) -> list[Finding]:
-    where = f"{inputs.engine}, {inputs.architecture}"
+def _certainty(
+    engine: FixEngine, inputs: FixInputs, report: CompareResult | None, after: Prediction, *, edited: bool
+) -> list[Finding]:
+    where, title = str(engine.serving), engine.engine.title
     if not edited and after.states != inputs.wiring:
         return []
     if not edited:
-        message = f"by its id rule, {inputs.engine.title} already serves the trained wiring {show_wiring(after.states)}"
+        message = f"by its id rule, {title} already serves the trained wiring {show_wiring(after.states)}"
         return [finding("config-serves-trained", where, message, after.note, confidence="predicted")]
-    if measured_here(inputs, report):
+    if measured_here(engine.engine, report):
         return []
     captured = _captured_on(report)
-    message = f"{inputs.engine.title} will serve {show_wiring(after.states)} by its id rule; predicted, not measured"
+    message = f"{title} will serve {show_wiring(after.states)} by its id rule; predicted, not measured"
     return [finding("predicted-not-measured", where, message, f"{captured}; {after.note}", confidence="predicted")]
 
 

@@ -10,10 +10,38 @@ from hsforensics.errors import HsfError
 from hsforensics.flows.drafter_side import DrafterSide, read_drafter_side
 from hsforensics.models.target import Target, load_target
 from hsforensics.results import CompareResult
-from hsforensics.rules.lookup import EngineVersion, known_classes, known_engines, parse_engine
+from hsforensics.rules.forward import Serving, find_serving
+from hsforensics.rules.introspect.read import Introspection, introspect
+from hsforensics.rules.lookup import EngineVersion, has_rule, known_engines, parse_engine
+from hsforensics.rules.rows import Method
 from hsforensics.states import State, Wiring, show_wiring
 
 _BY_HAND = "name the wiring by hand: --wiring 3,31,59"
+
+
+@dataclass(frozen=True)
+class FixEngine:
+    """One engine to write for.
+
+    Attributes:
+        serving: Its rows for the target's class.
+        wrapper: The class that the engine loads, when only the class inside it has a rule; else ``None``.
+        seen: What its own code says, where that was read.
+    """
+
+    serving: Serving
+    wrapper: str | None = None
+    seen: Introspection | None = None
+
+    @property
+    def engine(self) -> EngineVersion:
+        """Engine and version."""
+        return self.serving.engine
+
+    @property
+    def architecture(self) -> str:
+        """The model class whose rule applies."""
+        return self.serving.architecture
 
 
 @dataclass(frozen=True)
@@ -22,47 +50,71 @@ class FixInputs:
 
     Attributes:
         wiring: The trained wiring, to be served.
-        engine: What the config is written for.
-        architecture: The model class whose rule applies.
-        wrapper: The class that the engine loads, when only the class inside it has a rule; else ``None``.
+        engines: What the config is written for; at least one.
         layers: L of the target, if known.
     """
 
     wiring: tuple[State, ...]
-    engine: EngineVersion
-    architecture: str
-    wrapper: str | None
+    engines: tuple[FixEngine, ...]
     layers: int | None
 
 
-def resolve_inputs(
-    config: DrafterConfig,
-    *,
-    report: CompareResult | None,
-    wiring: tuple[State, ...] | None,
-    engine: str | None,
-    architecture: str | None,
-    layers: int | None,
-    target: Path | None,
-) -> FixInputs:
+@dataclass(frozen=True)
+class FixWishes:
+    """What a caller asks for; every part may be missing, and then comes from the report or the target.
+
+    Attributes:
+        report: What ``compare`` found.
+        wiring: The trained wiring by hand.
+        engines: ``NAME==VERSION`` of each engine to write for.
+        architecture: The target's model class.
+        layers: L of the target.
+        target: The target's directory.
+        place: Code of an SGLang to read its rule from.
+        method: Kind of drafter.
+    """
+
+    report: CompareResult | None = None
+    wiring: tuple[State, ...] | None = None
+    engines: tuple[str, ...] = ()
+    architecture: str | None = None
+    layers: int | None = None
+    target: Path | None = None
+    place: str | None = None
+    method: Method = "eagle3"
+
+
+def resolve_inputs(config: DrafterConfig, wishes: FixWishes) -> FixInputs:
     """Take every input from where it was given, and refuse what is missing, ambiguous or contradictory.
 
     Raises:
-        HsfError: ``usage``, ``evidence-ambiguous``, ``report-foreign``, or the target or drafter is unreadable.
+        HsfError: ``usage``, ``evidence-ambiguous``, ``report-foreign``, ``rule-unknown``, or the target or drafter is
+            unreadable.
     """
+    report, wiring = wishes.report, wishes.wiring
     if (report is None) == (wiring is None):
         got = "both" if report else "neither"
         message = f"exactly one source of the trained wiring is needed, got {got}"
         raise HsfError("usage", "--report / --wiring", message, "give --report report.json, or --wiring 3,31,59")
-    model = load_target(target) if target else None
-    side = read_drafter_side(config.path.parent, _hidden_size(config, report, model))
+    model = load_target(wishes.target) if wishes.target else None
+    side = read_drafter_side(config.path.parent, state_width(config, report, model))
     if report is not None:
-        _refuse_foreign(report, side)
+        refuse_foreign(report, side)
     trained = wiring or (trained_wiring(report) if report else ())
     _check_slots(trained, side)
-    chosen = _engine(engine, report)
-    name, wrapper = _architecture(architecture, chosen.name, _classes(model, report))
-    return FixInputs(trained, chosen, name, wrapper, _layers(layers, model, report))
+    layers = _layers(wishes.layers, model, report)
+    classes = _classes(model, report)
+    chosen = _engines(wishes.engines, report)
+    return FixInputs(trained, tuple(_engine(engine, wishes, classes, layers) for engine in chosen), layers)
+
+
+def _engine(engine: EngineVersion, wishes: FixWishes, classes: tuple[str, ...], layers: int | None) -> FixEngine:
+    name, wrapper = _architecture(wishes.architecture, engine.name, classes, wishes.method)
+    seen = None
+    if wishes.place is not None and engine.name == "sglang":
+        seen = introspect(wishes.place, name, wishes.method, engine)
+    serving = find_serving(engine, name, layers, wishes.method, seen.rule if seen else None)
+    return FixEngine(serving, wrapper, seen)
 
 
 def trained_wiring(report: CompareResult) -> tuple[State, ...]:
@@ -84,15 +136,15 @@ def trained_wiring(report: CompareResult) -> tuple[State, ...]:
     return states
 
 
-def measured_here(inputs: FixInputs, report: CompareResult | None) -> bool:
+def measured_here(engine: EngineVersion, report: CompareResult | None) -> bool:
     """Whether the report's capture comes from the very engine version that is written for."""
     origin = report.provenance if report else None
-    return origin is not None and (origin.engine, origin.engine_version) == (inputs.engine.name, inputs.engine.version)
+    return origin is not None and (origin.engine, origin.engine_version) == (engine.name, engine.version)
 
 
-def measured_wiring(config: DrafterConfig, inputs: FixInputs, report: CompareResult | None) -> Wiring | None:
+def measured_wiring(config: DrafterConfig, engine: EngineVersion, report: CompareResult | None) -> Wiring | None:
     """What this very engine version was measured to serve with this very config; ``None`` unless all of it is known."""
-    if report is None or not measured_here(inputs, report):
+    if report is None or not measured_here(engine, report):
         return None
     if report.provenance.drafter_config_sha256 != config.sha256 or None in (report.served_wiring or (None,)):
         return None
@@ -103,7 +155,7 @@ def _settled(identity: str) -> bool:
     return identity in ("exact", "match")
 
 
-def _refuse_foreign(report: CompareResult, side: DrafterSide) -> None:
+def refuse_foreign(report: CompareResult, side: DrafterSide) -> None:
     """A report that names a drafter must name this one: by its weights' structure, which config edits leave alone."""
     said = report.provenance.drafter_structure_sha256
     if said is None or said == side.structure_sha256:
@@ -114,7 +166,7 @@ def _refuse_foreign(report: CompareResult, side: DrafterSide) -> None:
     raise HsfError("report-foreign", side.path, message, f"compare with this drafter again, or {_BY_HAND}")
 
 
-def _hidden_size(config: DrafterConfig, report: CompareResult | None, model: Target | None) -> int | None:
+def state_width(config: DrafterConfig, report: CompareResult | None, model: Target | None) -> int | None:
     """Width of one state, from the config's own word for it, the evidence, or the drafter's width."""
     sources = (
         config.get("target_hidden_size"),
@@ -132,12 +184,12 @@ def _check_slots(wiring: tuple[State, ...], side: DrafterSide) -> None:
         raise HsfError("usage", side.path, message, "give as many states as fc joins, in its order")
 
 
-def _engine(engine: str | None, report: CompareResult | None) -> EngineVersion:
-    if engine is not None:
-        return parse_engine(engine)
+def _engines(given: tuple[str, ...], report: CompareResult | None) -> tuple[EngineVersion, ...]:
+    if given:
+        return tuple(dict.fromkeys(parse_engine(text) for text in given))
     origin = report.provenance if report else None
     if origin and origin.engine in known_engines() and origin.engine_version:
-        return parse_engine(f"{origin.engine}=={origin.engine_version}")
+        return (parse_engine(f"{origin.engine}=={origin.engine_version}"),)
     message = "the engine that will serve the drafter is needed, since ids mean different things in each"
     raise HsfError("usage", "--engine", message, "add --engine sglang==0.5.16, with your version")
 
@@ -151,15 +203,14 @@ def _classes(model: Target | None, report: CompareResult | None) -> tuple[str, .
     return tuple(name for name in names if name)
 
 
-def _architecture(given: str | None, engine: str, classes: tuple[str, ...]) -> tuple[str, str | None]:
+def _architecture(given: str | None, engine: str, classes: tuple[str, ...], method: Method) -> tuple[str, str | None]:
     """The class whose rule applies, and the wrapper around it when only the inner class has a rule."""
     if given is not None:
         return given, None
     if not classes:
         message = "the target's model class is needed, since ids mean different things in each"
         raise HsfError("usage", "--architecture", message, "add --architecture CLASS, or --target MODEL")
-    known = known_classes(engine)
-    name = next((name for name in classes if name in known), classes[0])
+    name = next((name for name in classes if has_rule(engine, name, method)), classes[0])
     return name, None if name == classes[0] else classes[0]
 
 

@@ -11,17 +11,21 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hsforensics.errors import HsfError
 from hsforensics.results import CaptureResult, CompareResult, DraftEvalResult, FixConfigResult
+from hsforensics.results_demo import DemoResult
+from hsforensics.results_rules import RulesResult
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-Result: TypeAlias = CaptureResult | CompareResult | DraftEvalResult | FixConfigResult
+Result: TypeAlias = CaptureResult | CompareResult | DemoResult | DraftEvalResult | FixConfigResult | RulesResult
 
 RESULT_TYPES: dict[str, type[Any]] = {
     "capture": CaptureResult,
     "compare": CompareResult,
+    "demo": DemoResult,
     "draft-eval": DraftEvalResult,
     "fix-config": FixConfigResult,
+    "rules": RulesResult,
 }
 """``kind`` of a result -> its type; one published schema each."""
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from hsforensics.rules.forward import apply_rule
+from hsforensics.rules.forward import Serving, apply_rule
 from hsforensics.rules.functions import Ids
-from hsforensics.rules.lookup import EngineVersion, find_rule
-from hsforensics.rules.rows import Method
 from hsforensics.states import POSTNORM, State, show_wiring
 
 _SENTENCES = {
@@ -26,27 +24,15 @@ _SENTENCES = {
 }
 
 
-def explain_ids(
-    ids: Ids,
-    wiring: tuple[State, ...],
-    engine: EngineVersion,
-    architecture: str,
-    layers: int | None,
-    method: Method = "eagle3",
-) -> str:
+def explain_ids(serving: Serving, ids: Ids, wiring: tuple[State, ...]) -> str:
     """Say in plain words why ``ids`` serve ``wiring``.
 
     Args:
-        ids: As ``ids_for`` gave them.
+        serving: What decides over ids.
+        ids: As ``ids_to_write`` gave them.
         wiring: The ascending states that they serve.
-        engine: Engine and version.
-        architecture: The target's model class.
-        layers: L of the target, if known.
-
-    Raises:
-        HsfError: ``rule-unknown``.
     """
-    rule = find_rule(engine.name, engine.version, architecture, method)
+    rule, engine, architecture, layers = serving.rule, serving.engine, serving.architecture, serving.layers
     pairs = ", ".join(f"{_named(state)} is written {value}" for state, value in _pairs(ids, wiring))
     sentence = _SENTENCES[rule.rule].format(title=engine.title, architecture=architecture, pairs=pairs)
     if ids != tuple(sorted(ids)) and POSTNORM not in wiring:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from hsforensics.results import Prediction
 from hsforensics.rules.functions import DEFAULTS, RULES, Asked, Ids
-from hsforensics.rules.lookup import find_class, find_rule
-from hsforensics.rules.rows import IdRule, Method
+from hsforensics.rules.lookup import EngineVersion, find_class, find_reading, find_rule
+from hsforensics.rules.rows import ConfigReading, IdRule, Method
 from hsforensics.states import State, Wiring, state_order
 
 _BROKEN = {
@@ -19,39 +21,89 @@ _NO_DEFAULT = {
 }
 
 
-def states_for(
-    ids: Ids | None, engine: str, version: str, architecture: str, layers: int | None, method: Method = "eagle3"
-) -> Prediction:
-    """What an engine serves for these layer ids, by the tables.
+@dataclass(frozen=True)
+class Serving:
+    """What decides over layer ids: one engine version, one model class, and the rows that apply to them.
 
-    Engines capture in ascending layer order whatever the list's order, each layer once, and never outside the model.
-
-    Args:
-        ids: Layer ids that the engine reads; ``None`` when it finds none and takes its default.
-        engine: Name, such as ``sglang``.
-        version: PEP 440 version of the engine.
+    Attributes:
+        engine: Engine and version.
         architecture: The target's model class, wrapper or inner.
         layers: L of the target. ``None``: the top is not checked, and of a default only state 2 is known.
         method: Kind of drafter.
+        rule: The row of the tables, or one that was read from the engine's own code.
+        reading: Which config keys it reads.
+        delegates_to: The class inside a wrapper whose rule applies.
+    """
 
-    Returns:
-        A prediction; its ``states`` are ``None`` where the engine fails, and its ``note`` says why.
+    engine: EngineVersion
+    architecture: str
+    layers: int | None
+    method: Method
+    rule: IdRule
+    reading: ConfigReading
+    delegates_to: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.engine}, {self.architecture}"
+
+
+def find_serving(
+    engine: EngineVersion,
+    architecture: str,
+    layers: int | None,
+    method: Method = "eagle3",
+    rule: IdRule | None = None,
+) -> Serving:
+    """The rows for an engine version and a class.
+
+    Args:
+        engine: Engine and version.
+        architecture: The target's model class.
+        layers: L of the target, if known.
+        method: Kind of drafter.
+        rule: Applies instead of the table's, when it was read from the engine itself.
 
     Raises:
         HsfError: ``rule-unknown``.
     """
-    rule = find_rule(engine, version, architecture, method)
-    states, trouble = apply_rule(rule, ids, layers)
-    inner = find_class(engine, version, architecture, method).delegates_to
+    where = (engine.name, engine.version, architecture, method)
+    reading = find_reading(*where)
+    if rule is not None:
+        return Serving(engine, architecture, layers, method, rule, reading)
+    inner = find_class(*where).delegates_to
+    return Serving(engine, architecture, layers, method, find_rule(*where), reading, inner)
+
+
+def serve(serving: Serving, ids: Ids | None) -> Prediction:
+    """What is served for layer ids, ``None`` when the engine finds none and takes its default.
+
+    Engines capture in ascending layer order whatever the list's order, each layer once, and never outside the model.
+
+    Returns:
+        A prediction; its ``states`` are ``None`` where the engine fails, and its ``note`` says why.
+    """
+    rule, inner = serving.rule, serving.delegates_to
+    states, trouble = apply_rule(rule, ids, serving.layers)
     notes = [f"{rule.source}; {rule.verified}", f"delegates to {inner}" if inner else "", trouble]
     note = "; ".join(text for text in notes if text)
-    return Prediction(f"{engine}=={version}", architecture, ids, states, rule.rule, note)
+    return Prediction(str(serving.engine), serving.architecture, ids, states, rule.rule, note)
+
+
+def states_for(
+    ids: Ids | None, engine: str, version: str, architecture: str, layers: int | None, method: Method = "eagle3"
+) -> Prediction:
+    """What an engine serves for these layer ids, by the tables; see ``serve``.
+
+    Raises:
+        HsfError: ``rule-unknown``.
+    """
+    return serve(find_serving(EngineVersion(engine, version), architecture, layers, method), ids)
 
 
 def default_states(
     engine: str, version: str, architecture: str, layers: int | None, method: Method = "eagle3"
 ) -> Wiring | None:
-    """The states that an engine serves when it finds no layer ids; see ``states_for``."""
+    """The states that an engine serves when it finds no layer ids; see ``serve``."""
     return states_for(None, engine, version, architecture, layers, method).states
 
 

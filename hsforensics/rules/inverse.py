@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from packaging.version import Version
 
 from hsforensics.errors import HsfError
-from hsforensics.rules.forward import apply_rule, default_states
+from hsforensics.rules.forward import Serving, apply_rule, find_serving, serve
 from hsforensics.rules.functions import Ids
-from hsforensics.rules.lookup import class_rows, find_reading, find_rule, readings_of, rules_of
+from hsforensics.rules.lookup import EngineVersion, class_rows, find_reading, find_rule, readings_of, rules_of
 from hsforensics.rules.rows import IdRule, Method
 from hsforensics.rules.tables import RUNNERS
 from hsforensics.states import POSTNORM, State, show_state, show_wiring, state_order
@@ -39,13 +39,20 @@ def ids_for(
     Raises:
         HsfError: ``not-expressible`` with the reason and the alternatives, or ``rule-unknown``.
     """
-    where = f"{engine}=={version}, {architecture}"
-    rule = find_rule(engine, version, architecture, method)
-    states = _joinable(wiring, where, layers, rule)
-    ids = search(states, engine, version, architecture, layers, method)
+    return ids_to_write(find_serving(EngineVersion(engine, version), architecture, layers, method), wiring)
+
+
+def ids_to_write(serving: Serving, wiring: tuple[State, ...]) -> Ids:
+    """The most conventional list of layer ids that makes this engine serve exactly this wiring; see ``ids_for``.
+
+    Raises:
+        HsfError: ``not-expressible`` with the reason and the alternatives.
+    """
+    states = _joinable(serving, wiring)
+    slots = serving.reading.slots
+    ids = search_rule(states, serving.rule, serving.layers) if slots in (None, len(states)) else None
     if ids is None:
-        reason = _reason(states, engine, version, architecture, layers, method)
-        raise HsfError("not-expressible", where, reason, _remedy(states, engine, architecture, layers, method))
+        raise HsfError("not-expressible", serving, _reason(serving, states), _remedy(serving, states))
     return ids
 
 
@@ -108,10 +115,11 @@ def candidates(states: tuple[State, ...]) -> Iterator[Ids]:
             yield (first, *(value for value in plain if value != first))
 
 
-def _joinable(wiring: tuple[State, ...], where: str, layers: int | None, rule: IdRule) -> tuple[State, ...]:
+def _joinable(serving: Serving, wiring: tuple[State, ...]) -> tuple[State, ...]:
     """The wiring itself, if any engine could join these states in this order at all."""
+    where, layers = serving, serving.layers
     retrain = "retrain on states that engines capture"
-    has_postnorm = rule.rule == "plus_one_minus_one_is_postnorm"
+    has_postnorm = serving.rule.rule == "plus_one_minus_one_is_postnorm"
     for state in wiring:
         if not isinstance(state, int) and not (state == POSTNORM and has_postnorm):
             message = f"'{state}' is no input of a decoder layer, and this engine captures nothing else"
@@ -134,19 +142,15 @@ def _joinable(wiring: tuple[State, ...], where: str, layers: int | None, rule: I
     return wiring
 
 
-def _reason(
-    states: tuple[State, ...], engine: str, version: str, architecture: str, layers: int | None, method: Method
-) -> str:
+def _reason(serving: Serving, states: tuple[State, ...]) -> str:
     """Why no list of ids serves an ascending wiring."""
-    rule = find_rule(engine, version, architecture, method)
-    reading = find_reading(engine, version, architecture, method)
+    rule, slots, layers = serving.rule, serving.reading.slots, serving.layers
     if rule.rule == "ignores_ids":
-        default = show_wiring(default_states(engine, version, architecture, layers, method))
-        return f"this version never reads layer ids: it always serves {default}"
+        return f"this version never reads layer ids: it always serves {show_wiring(serve(serving, None).states)}"
     if rule.rule in ("captures_nothing", "fails"):
         return f"whatever the ids: {apply_rule(rule, (1,), layers)[1]}"
-    if reading.slots not in (None, len(states)):
-        return f"this version joins exactly {reading.slots} states, and {show_wiring(states)} has {len(states)}"
+    if slots not in (None, len(states)):
+        return f"this version joins exactly {slots} states, and {show_wiring(states)} has {len(states)}"
     if 0 in states and not rule.state_zero:
         return f"asking for {show_state(0)} crashes this version"
     if layers in states and rule.last_state != "captured":
@@ -155,8 +159,9 @@ def _reason(
     return f"no list of ids means {show_wiring(states)} under the rule '{rule.rule}'"
 
 
-def _remedy(states: tuple[State, ...], engine: str, architecture: str, layers: int | None, method: Method) -> str:
-    able = versions_that_serve(states, engine, architecture, layers, method)
+def _remedy(serving: Serving, states: tuple[State, ...]) -> str:
+    engine = serving.engine.name
+    able = versions_that_serve(states, engine, serving.architecture, serving.layers, serving.method)
     if able:
         return f"serve with {engine} {' or '.join(able)}; another order of the ids cannot help"
     return f"no version of {engine} looked at can: retrain on other states; another order of the ids cannot help"

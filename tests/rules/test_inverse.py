@@ -11,7 +11,7 @@ from packaging.version import Version
 
 from hsforensics.errors import HsfError
 from hsforensics.rules.explain import explain_ids
-from hsforensics.rules.forward import states_for
+from hsforensics.rules.forward import find_serving, states_for
 from hsforensics.rules.inverse import ids_for, versions_that_serve
 from hsforensics.rules.lookup import EngineVersion, find_reading, find_rule
 from hsforensics.rules.rows import Method, ModelClass
@@ -170,13 +170,17 @@ def test_versions_that_serve_merges_neighbouring_ranges_and_keeps_gaps() -> None
     assert versions_that_serve((3, 31, 61), "sglang", KIMI, 61) == ()
 
 
+def _explained(ids: tuple[int, ...], wiring: tuple[int, ...], version: str) -> str:
+    return explain_ids(find_serving(EngineVersion("sglang", version), DEEPSEEK, 61), ids, wiring)
+
+
 def test_the_reason_is_in_plain_words() -> None:
-    old = explain_ids((2, 30, 58), (3, 31, 59), EngineVersion("sglang", "0.5.12.post1"), DEEPSEEK, 61)
+    old = _explained((2, 30, 58), (3, 31, 59), "0.5.12.post1")
     assert old == (
         "SGLang 0.5.12.post1 captures the input of layer id + 1 for DeepseekV3ForCausalLM, so state 3 is written 2, "
         "state 31 is written 30, state 59 is written 58"
     )
-    same = explain_ids((2, 30, 58), (2, 30, 58), EngineVersion("sglang", "0.5.16"), DEEPSEEK, 61)
+    same = _explained((2, 30, 58), (2, 30, 58), "0.5.16")
     assert "([1, 29, 57] would serve the same)" in same
-    turned = explain_ids((30, 1, 58), (1, 30, 58), EngineVersion("sglang", "0.5.16"), DEEPSEEK, 61)
+    turned = _explained((30, 1, 58), (1, 30, 58), "0.5.16")
     assert "1 must not stand first" in turned

@@ -104,9 +104,9 @@ def _class_of(
     """The class that an expression makes an object of: ``Name(...)``, ``parameter(...)``, or ``self.make(...)``."""
     for call in (node for node in ast.walk(value) if isinstance(node, ast.Call)):
         if isinstance(call.func, ast.Name):
-            name = call.func.id
-            passed = _passed_class(index, root, owner) if name in _defaults(method) else None
-            found = passed or index.resolve(owner.module, _defaults(method).get(name, name))
+            default = _defaults(method).get(call.func.id)
+            passed = _passed_class(index, root, owner) if default is not None else None
+            found = passed or index.named(owner.module, default or call.func)
         elif isinstance(call.func, ast.Attribute) and _is_self(call.func.value):
             name = call.func.attr
             found = _returned_class(index, root, name) or _class_attribute(index, root, name)
@@ -145,31 +145,31 @@ def _passed_class(index: ClassIndex, root: ClassInfo, owner: ClassInfo) -> Class
             return None
         init = derived.methods.get("__init__")
         for name in _super_arguments(init) if init else ():
-            found = index.resolve(derived.module, _defaults(init).get(name, name) if init else name)
+            found = index.named(derived.module, _defaults(init).get(name.id, name))
             if found is not None:
                 return found
     return None
 
 
-def _super_arguments(init: ast.FunctionDef) -> Iterator[str]:
+def _super_arguments(init: ast.FunctionDef) -> Iterator[ast.Name]:
     for node in ast.walk(init):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr="__init__")):
                 values = (*node.args, *(word.value for word in node.keywords))
-                yield from (value.id for value in values if isinstance(value, ast.Name))
+                yield from (value for value in values if isinstance(value, ast.Name))
 
 
-def _defaults(function: ast.FunctionDef | None) -> dict[str, str]:
-    """Parameters whose default is a plain name -> that name."""
+def _defaults(function: ast.FunctionDef | None) -> dict[str, ast.expr]:
+    """Parameters with a default -> that default."""
     if function is None:
         return {}
     arguments = function.args
     plain = arguments.args[len(arguments.args) - len(arguments.defaults) :]
-    pairs = (
+    pairs = [
         *zip(plain, arguments.defaults, strict=True),
         *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
-    )
-    return {argument.arg: default.id for argument, default in pairs if isinstance(default, ast.Name)}
+    ]
+    return {argument.arg: default for argument, default in pairs if default is not None}
 
 
 def _is_self(node: ast.expr) -> bool:

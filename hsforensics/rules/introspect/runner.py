@@ -50,13 +50,13 @@ class _Stub:
     """An object of a class of the program: its setters run, what lies in its attributes is a stub again."""
 
     def __init__(self, world: _World, key: str) -> None:
-        object.__setattr__(self, "_world", world)
-        object.__setattr__(self, "_key", key)
+        object.__setattr__(self, "__world__", world)
+        object.__setattr__(self, "__key__", key)
         world.objects.append(self)
 
     def __getattr__(self, name: str) -> Any:
-        world = object.__getattribute__(self, "_world")
-        made = world.attribute(self, object.__getattribute__(self, "_key"), name)
+        world = object.__getattribute__(self, "__world__")
+        made = world.attribute(self, object.__getattribute__(self, "__key__"), name)
         object.__setattr__(self, name, made)
         return made
 
@@ -111,7 +111,7 @@ class _World:
         for stub in self.objects:
             for name, value in list(vars(stub).items()):
                 if name.endswith("layers_to_capture") and isinstance(value, (list, tuple, set)):
-                    lists[object.__getattribute__(stub, "_key")] = [int(item) for item in value]
+                    lists[object.__getattribute__(stub, "__key__")] = [int(item) for item in value]
         flags = [layer.layer_id for layer in self.layers if getattr(layer, "_is_layer_to_capture", False)]
         return {"lists": lists, "flags": flags}
 
@@ -126,7 +126,7 @@ class _Silent:
 
 
 def _private(name: object) -> None:
-    if not isinstance(name, str) or name.startswith("__") or name in ("_world", "_key"):
+    if not isinstance(name, str) or name.startswith("__"):
         raise PermissionError("private name")
 
 

@@ -1,0 +1,175 @@
+"""``rules``: what layer ids mean to an engine, and which ids ask for given states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from hsforensics.errors import HsfError
+from hsforensics.findings import finding
+from hsforensics.flows.provenance import provenance
+from hsforensics.results_rules import RuleAlternative, RulesResult
+from hsforensics.rules.alternatives import other_ways, spellings, where_to_write
+from hsforensics.rules.explain import explain_ids
+from hsforensics.rules.forward import Serving, find_serving, serve
+from hsforensics.rules.functions import Ids
+from hsforensics.rules.introspect.read import Introspection, introspect
+from hsforensics.rules.inverse import ids_to_write
+from hsforensics.rules.lookup import caveats_for, has_rule, parse_engine
+from hsforensics.rules.rows import Method
+from hsforensics.states import Finding, State, Wiring
+
+
+def rules(
+    *,
+    engine: str | None,
+    architecture: str | None = None,
+    layers: int | None = None,
+    target: Path | None = None,
+    ids: Ids | None = None,
+    states: tuple[State, ...] | None = None,
+    method: Method = "eagle3",
+    place: str | None = None,
+) -> RulesResult:
+    """Answer one question about layer ids.
+
+    Args:
+        engine: ``NAME==VERSION``; may be left out with ``place``, whose own version then counts.
+        architecture: The target's model class; the target's own by default.
+        layers: L of the target; the target's own by default. Without it the top is not checked.
+        target: The target's directory, for its class and L.
+        ids: Which states do these serve? Without ``ids`` and ``states``: which does the default serve?
+        states: Which ids serve these?
+        method: Kind of drafter.
+        place: Code of an SGLang to read the rule from, see ``hsforensics.rules.introspect.read.introspect``.
+
+    Raises:
+        HsfError: ``usage``, ``rule-unknown``, ``engine-unreadable``, or the target is unreadable.
+    """
+    if ids is not None and states is not None:
+        raise HsfError("usage", "--ids / --states", "one question at a time, got both", "give one of them")
+    name, depth = _model(architecture, layers, target, engine, method)
+    seen = introspect(place, name, method, parse_engine(engine) if engine else None) if place else None
+    serving = _serving(engine, seen, name, depth, method)
+    answer = _answer_ids(serving, ids) if states is None else _answer_states(serving, states)
+    found = [*_failure(serving, answer), *_findings(serving, seen)]
+    return _result(serving, answer, found, target)
+
+
+def _model(
+    architecture: str | None, layers: int | None, target: Path | None, engine: str | None, method: Method
+) -> tuple[str, int | None]:
+    """The model class whose rule applies and L, from the options or from the target."""
+    if target is None:
+        if architecture is None:
+            message = "the target's model class is needed, since ids mean different things in each"
+            raise HsfError("usage", "--architecture", message, "add --architecture CLASS, or --target MODEL")
+        return architecture, layers
+    from hsforensics.models.target import load_target
+
+    model = load_target(target)
+    engine_name = parse_engine(engine).name if engine else "sglang"
+    classes = (model.wrapper_class, model.inner_class)
+    known = (name for name in classes if has_rule(engine_name, name, method))
+    return architecture or next(known, classes[0]), layers or model.layers
+
+
+def _serving(
+    engine: str | None, seen: Introspection | None, architecture: str, layers: int | None, method: Method
+) -> Serving:
+    if seen is not None:
+        return find_serving(seen.engine, architecture, layers, method, seen.rule)
+    if engine is None:
+        raise HsfError("usage", "--engine", "an engine and its version are needed", "add --engine sglang==0.5.16")
+    return find_serving(parse_engine(engine), architecture, layers, method)
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """The part of a result that differs from question to question."""
+
+    question: Literal["ids", "states"]
+    ids: Ids | None
+    states: Wiring | None
+    reason: str
+    expressible: bool | None = None
+    alternatives: tuple[RuleAlternative, ...] = ()
+
+
+def _answer_ids(serving: Serving, ids: Ids | None) -> _Answer:
+    predicted = serve(serving, ids)
+    return _Answer("ids", ids, predicted.states, predicted.note)
+
+
+def _answer_states(serving: Serving, states: tuple[State, ...]) -> _Answer:
+    try:
+        ids = ids_to_write(serving, states)
+    except HsfError as error:
+        ways = tuple(other_ways(serving, states))
+        return _Answer("states", None, states, f"not expressible here: {error.message}", False, ways)
+    reason = explain_ids(serving, ids, states)
+    return _Answer("states", ids, states, reason, True, tuple(spellings(serving, states, ids)))
+
+
+def _result(serving: Serving, answer: _Answer, found: list[Finding], target: Path | None) -> RulesResult:
+    engine = serving.engine
+    return RulesResult(
+        engine=str(engine),
+        architecture=serving.architecture,
+        method=serving.method,
+        layers=serving.layers,
+        question=answer.question,
+        ids=answer.ids,
+        states=answer.states,
+        expressible=answer.expressible,
+        key=where_to_write(serving),
+        rule=serving.rule.rule,
+        source=serving.rule.source,
+        verified=serving.rule.verified,
+        reason=answer.reason,
+        alternatives=answer.alternatives,
+        findings=tuple(found),
+        provenance=provenance(
+            target_path=str(target) if target else None,
+            layers=serving.layers,
+            engine=engine.name,
+            engine_version=engine.version,
+        ),
+    )
+
+
+def _failure(serving: Serving, answer: _Answer) -> list[Finding]:
+    """The engine fails with what was asked."""
+    if answer.states is not None:
+        return []
+    with_ids = "no ids" if answer.ids is None else f"ids {list(answer.ids)}"
+    message = f"{serving.engine.title} fails with {with_ids}"
+    return [finding("ids-fail", str(serving), message, answer.reason, confidence="predicted")]
+
+
+def _findings(serving: Serving, seen: Introspection | None) -> list[Finding]:
+    """Known traps, and what the engine's own code says against the tables."""
+    where = str(serving)
+    found = [_disagreement(seen, where)] if seen is not None and not seen.agrees else []
+    if seen is not None and seen.tables is None:
+        return [*found, *(finding("rule-caveat", where, c.text, seen.origin) for c in seen.rule.caveats)]
+    engine = serving.engine
+    caveats = caveats_for(
+        *(engine.name, engine.version, serving.architecture),
+        at_default=False,
+        method=serving.method,
+        by_hand=True,
+    )
+    found += [finding("rule-caveat", where, c.text, serving.rule.source, confidence="predicted") for c in caveats]
+    return found
+
+
+def _disagreement(seen: Introspection, where: str) -> Finding:
+    own = f"'{seen.rule.rule}', default '{seen.rule.default}'"
+    if seen.tables is None:
+        message = f"the tables know no rule here; the engine's own code follows {own}"
+        return finding("rule-introspected", where, message, seen.origin, severity="info")
+    tables = f"'{seen.tables.rule}', default '{seen.tables.default}'"
+    message = f"the engine's own code follows {own}, the tables say {tables}; the code counts"
+    return finding("rule-introspected", where, message, seen.origin)

@@ -1,0 +1,50 @@
+"""``rules`` on a terminal: the answer in one line, why, the other ways with their price, and known traps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hsforensics.report.console import visible
+from hsforensics.report.findings import print_findings
+from hsforensics.results_rules import RuleAlternative, RulesResult
+from hsforensics.states import show_wiring
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def print_rules(result: RulesResult, out: Console) -> None:
+    """Print the whole result."""
+    of = "" if result.method == "eagle3" else f", {result.method}"
+    depth = "L not known" if result.layers is None else f"L = {result.layers}"
+    _line(out, "engine", f"{result.engine}, {result.architecture}, {depth}{of}")
+    _line(out, "rule", f"{result.rule} ({result.verified}; {result.source})")
+    _line(out, "ids go to", result.key or "nowhere: it never reads any")
+    _line(out, "answer", answer(result))
+    _line(out, "because", result.reason)
+    if result.alternatives:
+        out.print()
+        out.print("other ways, the cheapest first:")
+        for way in result.alternatives:
+            out.print(f"  {visible(_way(way))}", markup=False, soft_wrap=True)
+    print_findings(result.findings, out)
+
+
+def answer(result: RulesResult) -> str:
+    """The answer in one line."""
+    states = show_wiring(result.states)
+    if result.question == "states":
+        if result.ids is None:
+            return f"{states} cannot be asked for here"
+        return f"for {states} write {list(result.ids)}"
+    ids = "no ids" if result.ids is None else f"ids {list(result.ids)}"
+    return f"{ids}: the engine fails" if result.states is None else f"{ids} serve {states}"
+
+
+def _way(way: RuleAlternative) -> str:
+    where = way.engine if way.versions is None else f"{way.engine.partition('==')[0]} {way.versions}"
+    return f"{way.kind:<9}{where}: {list(way.ids)} in {way.key} serves {show_wiring(way.states)}; {way.cost}"
+
+
+def _line(out: Console, name: str, value: str) -> None:
+    out.print(f"{name:<12}{visible(value)}", markup=False, soft_wrap=True)
