@@ -26,7 +26,7 @@ PAIRS = 4
 CONFIRMED = 0.05
 """The sum over ranks is a state within this relative distance."""
 
-NOT_ALIGNED = ("rows-disagree", "rows-foreign", "set-mixed", "rows-stale")
+NOT_ALIGNED = ("rows-disagree", "rows-foreign", "set-mixed", "rows-stale", "rows-constant", "rows-duplicate")
 """With one of these, equal wirings are not enough for ``aligned``: some rows hold something else."""
 
 

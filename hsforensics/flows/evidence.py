@@ -123,7 +123,8 @@ def _look(logs: Sequence[ChannelLog], number: int, pair: Pair, bank: Bank, *, se
             fit.append((log, rows.to(device)))
     states = (pair.theirs(request.state(state)).to(device) for state in bank.manifest.states)
     tables = distance_tables([rows for _, rows in fit], states)
-    for (log, _), table in zip(fit, tables, strict=False):
+    for (log, rows), table in zip(fit, tables, strict=False):
+        table[(rows == 0).all(dim=1)] = float("nan")  # a zero row says nothing; health has reported it
         log.tables.append((number, table.cpu()))
 
 

@@ -120,16 +120,17 @@ class Explainer:
         budget = CASE_ELEMENTS // (len(states) * max(1, self.bank.manifest.hidden_size))
         share = max(8, min(CASE_ROWS, budget) // len(numbers))
         counts = [min(share, self.pairs[number].rows) for number in numbers]
-        values = torch.cat([self._rows(n, item)[:c] for n, c in zip(numbers, counts, strict=True)]).float()
+        cuts = list(zip(numbers, counts, strict=True))
+        values = torch.cat([self._rows(n, item)[:c] for n, c in cuts]).float()
+        usable = values.isfinite().all(dim=1) & (values != 0).any(dim=1)
+        gaps = (~usable).cumsum(dim=0)  # a lag never crosses a row that is left out
+        runs = torch.cat(list(self._runs(numbers, counts))) + gaps * 1000
         return Case(
-            values=values.where(values.isfinite().all(dim=1, keepdim=True), 0.0),
-            bank={
-                state: torch.cat([self._bank_rows(n, state)[:c] for n, c in zip(numbers, counts, strict=True)])
-                for state in states
-            },
-            tokens=torch.cat([self._tokens(n)[:c] for n, c in zip(numbers, counts, strict=True)]),
-            sequences=torch.tensor(numbers).repeat_interleave(torch.tensor(counts)),
-            runs=torch.cat(list(self._runs(numbers, counts))),
+            values=values[usable],
+            bank={state: torch.cat([self._bank_rows(n, state)[:c] for n, c in cuts])[usable] for state in states},
+            tokens=torch.cat([self._tokens(n)[:c] for n, c in cuts])[usable],
+            sequences=torch.tensor(numbers).repeat_interleave(torch.tensor(counts))[usable],
+            runs=runs[usable],
         )
 
     def _runs(self, numbers: Sequence[int], counts: Sequence[int]) -> Iterator[Tensor]:

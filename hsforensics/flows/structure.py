@@ -40,7 +40,8 @@ def _short(pair: Pair, bank: Bank, channel: Channel) -> Iterator[Finding]:
     fits = {offset: _fit(pair, bank, channel.values, offset) for offset in {0, tokens - rows}}
     offset = min(fits, key=lambda item: fits[item][0])
     distance, state = fits[offset]
-    if distance > min(FARTHEST_FIT, RIVAL_SHARE * max(fits.values())[0]):
+    worst = max(item[0] for item in fits.values())
+    if distance > min(FARTHEST_FIT, RIVAL_SHARE * worst):
         return
     place = "first" if offset == 0 else "last"
     which = f"its {rows} rows are those of the {place} {rows} of {tokens} tokens"
@@ -48,7 +49,7 @@ def _short(pair: Pair, bank: Bank, channel: Channel) -> Iterator[Finding]:
         which = f"its {place} {tokens} of {rows} rows are those of the {tokens} tokens"
     message = f"{channel.label}: {which}, and hold {show_state(state)}"
     where = f"{pair.sample.name}, {channel.label}"
-    yield finding("rows-short", where, message, f"distance {distance:.3g} so, {max(fits.values())[0]:.3g} otherwise")
+    yield finding("rows-short", where, message, f"distance {distance:.3g} so, {worst:.3g} otherwise")
 
 
 def _fit(pair: Pair, bank: Bank, values: Tensor, offset: int) -> tuple[float, State | None]:
@@ -88,5 +89,5 @@ def _resplit(pair: Pair, bank: Bank) -> Iterator[Finding]:
         if all(distance <= FARTHEST_FIT for distance, _ in found):
             wiring = tuple(state for _, state in found)
             message = f"the dump holds {words}: {show_wiring(wiring)}, cut wrongly"
-            evidence = f"largest distance of a piece {max(found)[0]:.3g}"
+            evidence = f"largest distance of a piece {max(distance for distance, _ in found):.3g}"
             yield finding("split-width", "dump", message, evidence)

@@ -38,9 +38,9 @@ class Partly:
 
 
 def rows_away(tables: Sequence[Tensor], best: int, gap: float) -> Partly:
-    """Rows at least a whole gap from the best state, and not zero; ``tables`` are [T, S] distances of each sequence."""
+    """Rows at least a whole gap from the best state; ``tables`` are [T, S] distances of each sequence."""
     limit = min(gap, FARTHEST)
-    away = tuple((table[:, best] >= limit) & ~_zero_rows(table) for table in tables)
+    away = tuple((table[:, best] >= limit) for table in tables)
     return Partly(best, 1.0 - _share(away), away)
 
 
@@ -61,7 +61,7 @@ def held_in_part(tables: Sequence[Tensor]) -> Partly | None:
     for table in tables:
         two = table.topk(2, dim=1, largest=False)
         holds = (two.indices[:, 0] == best) & (two.values[:, 0] <= FARTHEST / 2)
-        away.append(~holds & ~_zero_rows(table))
+        away.append(~holds)
     return Partly(best, share, tuple(away))
 
 
@@ -102,11 +102,6 @@ def _by_place(away: Sequence[Tensor]) -> str | None:
     if all(float(mask[:end].float().mean()) >= _PURE for mask, end in zip(hit, ends, strict=True)):
         return f"the first rows of {len(hit)} of {len(away)} sequences, up to row {max(ends) - 1}"
     return None
-
-
-def _zero_rows(table: Tensor) -> Tensor:
-    """A zero row lies at distance 1 from every state; health has reported it already."""
-    return ((table - 1.0).abs() < 1e-6).all(dim=1)
 
 
 def _share(masks: Sequence[Tensor]) -> float:

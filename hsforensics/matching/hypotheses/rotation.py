@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hsforensics.matching.distance import scaled_distance
 from hsforensics.matching.hypotheses.case import FARTHEST_FIT, RIVAL_SHARE, Case, Explanation
+from hsforensics.matching.identify import FARTHEST
 from hsforensics.states import State, show_state
 
 if TYPE_CHECKING:
@@ -24,7 +26,10 @@ def gram(values: Tensor) -> Tensor:
 
 
 def rotated(case: Case) -> Explanation | None:
-    """A state times an orthogonal matrix, possibly scaled and lagged."""
+    """A state times an orthogonal matrix, possibly scaled and lagged.
+
+    Noise keeps norms and inner products, too, but leaves the values near the state; a rotation does not.
+    """
     found: list[tuple[float, int, State]] = []
     for lag in (0, -1, 1, -2, 2, -3, 3):
         ours, theirs = (rows[:ROWS] for rows in case.lagged(lag))
@@ -39,7 +44,9 @@ def rotated(case: Case) -> Explanation | None:
         return None
     error, lag, state = min(found, key=lambda item: item[0])
     rival = min((item[0] for item in found if item[1:] != (lag, state)), default=1.0)
-    if error > min(FARTHEST_FIT, RIVAL_SHARE * rival):
+    ours, theirs = case.lagged(lag)
+    apart, _ = scaled_distance(case.values[ours], case.bank[state][theirs])
+    if error > min(FARTHEST_FIT, RIVAL_SHARE * rival) or apart < FARTHEST:
         return None
     kinds = ("rotated", "rows-lagged") if lag else ("rotated",)
     late = f", {abs(lag)} rows {'late' if lag > 0 else 'early'}" if lag else ""

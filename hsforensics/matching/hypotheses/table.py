@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import chain
 
 from hsforensics.matching.hypotheses.case import Candidate, Case, Explanation
@@ -20,16 +21,33 @@ def _everything(case: Case) -> Iterator[Candidate]:
     return chain(plain_states(case), normed_states(case), branches(case))
 
 
-HYPOTHESES: tuple[tuple[str, Callable[[Case], Explanation | None]], ...] = (
-    ("a constant scale, a norm, a missing residual", lambda case: search(case, _everything(case), (0,))),
-    ("the same, some rows early or late", lambda case: search(case, _everything(case), LAGS)),
-    ("rows of other tokens or requests", rows_elsewhere),
-    ("an orthogonal rotation", rotated),
-    ("a norm of unknown gain", normed_with_unknown_gain),
-    ("a partial sum", partial_sum),
-)
-"""What is tried -> the function that tries it; the first answer is taken."""
+@dataclass(frozen=True)
+class Hypothesis:
+    """One row of the table.
 
+    Attributes:
+        words: What is tried.
+        attempt: Tries it.
+        far_only: Only worth trying on a channel that is far from every state: near ones cannot be this.
+    """
+
+    words: str
+    attempt: Callable[[Case], Explanation | None]
+    far_only: bool = False
+
+
+HYPOTHESES: tuple[Hypothesis, ...] = (
+    Hypothesis("a scale, a norm, a missing residual", lambda case: search(case, _everything(case), (0,))),
+    Hypothesis("the same, some rows early or late", lambda case: search(case, _everything(case), LAGS), far_only=True),
+    Hypothesis("rows of other tokens or requests", rows_elsewhere, far_only=True),
+    Hypothesis("an orthogonal rotation", rotated, far_only=True),
+    Hypothesis("a norm of unknown gain", normed_with_unknown_gain),
+    Hypothesis("a partial sum", partial_sum),
+)
+"""What is tried, in order; the first good answer is taken."""
+
+NEAR = 0.3
+"""A channel nearer than this to some state (relative) is near."""
 
 GOOD_FIT = 0.1
 """An explanation within this distance ends the search; a worse one yields to a later one that halves the distance."""
@@ -40,8 +58,9 @@ def explain(case: Case) -> Explanation | None:
     if len(case.values) < 2:
         return None
     best: Explanation | None = None
-    for _, attempt in HYPOTHESES:
-        found = attempt(case)
+    near = case.plain < NEAR
+    for item in HYPOTHESES:
+        found = None if near and item.far_only else item.attempt(case)
         if found is not None and (best is None or found.distance < 0.5 * best.distance):
             best = found
         if best is not None and best.distance <= GOOD_FIT:

@@ -97,5 +97,5 @@ def test_the_ranks_of_a_tensor_parallel_engine_add_up_to_the_state() -> None:
 
 
 def test_the_table_is_in_words() -> None:
-    assert len({words for words, _ in HYPOTHESES}) == len(HYPOTHESES)
+    assert len({item.words for item in HYPOTHESES}) == len(HYPOTHESES)
     assert LAYERS > 7
