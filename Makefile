@@ -7,9 +7,12 @@ MODEL := .cache/smollm2
 # Without a GPU this release has a small CPU build on some mirrors; override TORCH to choose another.
 TORCH ?= $(shell nvidia-smi -L >/dev/null 2>&1 && echo 'torch>=2.10' || echo 'torch==2.13.0')
 
-.PHONY: demo test lint unit test-sglang live-matrix setup model docs clean
+.PHONY: demo demo-real test lint unit test-sglang live-matrix setup model docs clean
 
-demo: setup model
+demo: setup
+	$(BIN)/hsforensics demo
+
+demo-real: setup model
 	BIN=$(BIN) MODEL=$(MODEL) bash tools/demo.sh
 
 test: setup lint

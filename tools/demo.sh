@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The incident on a real 30-layer model, from belief to repair, with the commands that you would type on your own files.
-# Usage: make demo   (or: BIN=.venv/bin MODEL=.cache/smollm2 OUT=demo-out bash tools/demo.sh)
+# Usage: make demo-real   (or: BIN=.venv/bin MODEL=.cache/smollm2 OUT=demo-out bash tools/demo.sh)
 set -euo pipefail
 BIN=${BIN:-.venv/bin}
 MODEL=${MODEL:-.cache/smollm2}

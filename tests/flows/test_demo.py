@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -161,3 +162,11 @@ def test_the_believed_wiring_is_the_one_that_the_committed_config_serves() -> No
     config = json.loads((open_incident().drafter / "config.json").read_text())
     ids = config["eagle_config"]["eagle_aux_hidden_state_layer_ids"]
     assert open_incident().believed == tuple(number + 1 for number in ids)
+
+
+def test_the_package_ships_every_part_that_the_demo_opens() -> None:
+    root = Path(__file__).resolve().parents[2]
+    wheel = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    for name in ("target", "drafter", "dumps", "captures", "truth.json"):
+        assert wheel["force-include"][f"fixtures/incident/{name}"] == f"hsforensics/incident/{name}"
+        assert (root / "fixtures" / "incident" / name).exists()
