@@ -35,7 +35,7 @@ def pieces_of(batch: Any, rid_prefix: str) -> list[Piece]:
     if batch is None or lengths is None or getattr(batch.forward_mode, "name", "") != "EXTEND":
         return []
     prefixes = getattr(batch, "extend_prefix_lens_cpu", None) or [0] * len(lengths)
-    rids = getattr(batch, "rids", None) or [rid_prefix] * len(lengths)  # older versions name no requests
+    rids = getattr(batch, "rids", None) or [""] * len(lengths)  # made-up batches and older versions name no requests
     pieces, start = [], 0
     for rid, length, prefix in zip(rids, lengths, prefixes, strict=True):
         stop = start + int(length)

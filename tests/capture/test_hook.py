@@ -147,12 +147,13 @@ def test_recording_changes_nothing_of_what_the_engine_computes(tmp_path: Path) -
     [
         batch([2], ["HEALTH_CHECK_1"]),
         batch([2], ["someone-else"]),
+        batch([2], None),
         batch([2], ["hsf-0"], mode="DECODE"),
         batch([2], ["hsf-0"], mode="TARGET_VERIFY"),
         batch([2], ["hsf-0"], extend_prefix_lens_cpu=[5]),
         None,
     ],
-    ids=["health", "stranger", "decode", "verify", "cached prefix", "no batch"],
+    ids=["health", "stranger", "without a name", "decode", "verify", "cached prefix", "no batch"],
 )
 def test_anything_but_a_whole_prefill_that_was_asked_for_is_left_alone(about: Any) -> None:
     assert pieces_of(about, "hsf-") == []
