@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hsforensics.cli.options import parse_wiring_option
+from hsforensics.cli.options import MethodOption, parse_wiring_option
 from hsforensics.errors import EXIT_DIFFERENCE, EXIT_GOOD
 from hsforensics.results import FixConfigResult
+
+if TYPE_CHECKING:
+    from hsforensics.flows.fix_inputs import FixWishes
 
 
 def fix_config_command(
@@ -24,7 +27,7 @@ def fix_config_command(
     engine: Annotated[
         list[str] | None,
         typer.Option(
-            help="Engine to write for: 'sglang==0.5.16'; may be repeated; the report's live engine by default."
+            help="Engine to write for: 'sglang==0.5.16'; may be given several times. The report's by default."
         ),
     ] = None,
     architecture: Annotated[
@@ -34,14 +37,31 @@ def fix_config_command(
     target: Annotated[
         Path | None, typer.Option(help="Directory of the target model, for its class, layers and width.")
     ] = None,
+    introspect: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="Read SGLang's id rule from its own code, see 'hsforensics rules --help'."),
+    ] = None,
+    method: Annotated[MethodOption, typer.Option(help="Kind of drafter.")] = MethodOption.EAGLE3,
     write: Annotated[bool, typer.Option("--write", help="Write the file: atomic, with a backup, read back.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Print one line only; exit 1 if a change is pending.")] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Write the edited config into this new directory, beside links to the weights, instead."),
+    ] = None,
+    permute_fc: Annotated[
+        bool,
+        typer.Option(
+            "--permute-fc",
+            help="Reorder fc's columns into a new checkpoint in --output, for a wiring that does not ascend.",
+        ),
+    ] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Restore the newest backup; what was there is kept.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False,
 ) -> None:
-    """Make a drafter's config ask one engine version for exactly the states that the drafter was trained on.
+    """Make a drafter's config ask engines for exactly the states that the drafter was trained on.
 
-    Shows a diff and the reason of every change, and writes only with --write. A second run has nothing to do. What the
-    engine will serve follows from an id rule until a new capture measures it.
+    Shows a diff and the reason of every change, and writes only with --write or --output. A second run has nothing to
+    do. What an engine will serve follows from an id rule until a new capture measures it.
 
     Examples:
 
@@ -49,29 +69,38 @@ def fix_config_command(
 
       hsforensics fix-config DRAFTER --wiring 3,31,59 --engine sglang==0.5.12.post1 --target MODEL --write
 
+      hsforensics fix-config DRAFTER --report report.json --engine sglang==0.5.23 --engine vllm==0.33.0 --output FIXED
+
+      hsforensics fix-config DRAFTER --undo
+
     Exit codes: 0 nothing to do, or written; 1 a change is pending, or the engine was measured to disagree with its id
     rule; 2 wrong command line; 3 refused: ambiguous report, another drafter's report, no rule, not expressible,
     unwritable.
     """
-    if (report is None) == (wiring is None):
-        raise typer.BadParameter("exactly one of --report and --wiring is needed: the trained wiring")
-    if sum((write, check)) > 1:
-        raise typer.BadParameter("--write and --check exclude each other")
-    if check and as_json:
-        raise typer.BadParameter("--check and --json exclude each other")
-    from hsforensics.flows.fix_config import fix_config
+    if undo:
+        _check_undo(any((report, wiring, engine, write, check, output, permute_fc)))
+        _undo(drafter, as_json=as_json)
+        return
+    _check(report, wiring, write=write, check=check, output=output, permute_fc=permute_fc, as_json=as_json)
+    from hsforensics.flows.fix_inputs import FixWishes
     from hsforensics.report.schema import load_compare_report
 
-    result = fix_config(
-        drafter,
-        engine=tuple(engine or ()),
+    wishes = FixWishes(
+        report=load_compare_report(report) if report else None,
+        wiring=parse_wiring_option(wiring, "--wiring"),
+        engines=tuple(engine or ()),
         architecture=architecture,
         layers=layers,
-        wiring=parse_wiring_option(wiring, "--wiring"),
-        report=load_compare_report(report) if report else None,
         target=target,
-        write=write,
+        place=introspect,
+        method=method.value,
     )
+    if permute_fc and output is not None:
+        _permute(drafter, wishes, output, as_json=as_json)
+        return
+    from hsforensics.flows.fix_config import carry_out
+
+    result = carry_out(drafter, wishes, write=write, output=output)
     _render(result, check=check, as_json=as_json)
     raise typer.Exit(exit_code(result))
 
@@ -82,6 +111,62 @@ def exit_code(result: FixConfigResult) -> int:
         return EXIT_GOOD
     errors = any(item.severity == "error" for item in result.findings)
     return EXIT_DIFFERENCE if result.pending or errors else EXIT_GOOD
+
+
+def _check(
+    report: Path | None,
+    wiring: str | None,
+    *,
+    write: bool,
+    check: bool,
+    output: Path | None,
+    permute_fc: bool,
+    as_json: bool,
+) -> None:
+    """Refuse options that contradict each other."""
+    if (report is None) == (wiring is None):
+        raise typer.BadParameter("exactly one of --report and --wiring is needed: the trained wiring")
+    if sum((write, check, output is not None)) > 1:
+        raise typer.BadParameter("--write, --check and --output exclude each other")
+    if check and as_json:
+        raise typer.BadParameter("--check and --json exclude each other")
+    if permute_fc and output is None:
+        raise typer.BadParameter("--permute-fc writes a new checkpoint: name its directory with --output")
+
+
+def _check_undo(others: bool) -> None:
+    if others:
+        raise typer.BadParameter("--undo goes with no other option but --json")
+
+
+def _undo(drafter: Path, *, as_json: bool) -> None:
+    from hsforensics.flows.undo_config import undo_config
+
+    result = undo_config(drafter)
+    if as_json:
+        from hsforensics.report.schema import to_json
+
+        typer.echo(to_json(result))
+        return
+    from hsforensics.report.console import console
+    from hsforensics.report.fix_config import print_undo
+
+    print_undo(result, console(sys.stdout))
+
+
+def _permute(drafter: Path, wishes: FixWishes, output: Path, *, as_json: bool) -> None:
+    from hsforensics.flows.permute_fc import permute_fc
+
+    result = permute_fc(drafter, wishes, output)
+    if as_json:
+        from hsforensics.report.schema import to_json
+
+        typer.echo(to_json(result))
+        return
+    from hsforensics.report.console import console
+    from hsforensics.report.fix_config import print_permuted
+
+    print_permuted(result, console(sys.stdout))
 
 
 def _render(result: FixConfigResult, *, check: bool, as_json: bool) -> None:

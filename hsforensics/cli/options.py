@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import typer
 
 from hsforensics.states import State, parse_wiring
+
+
+class MethodOption(StrEnum):
+    """Kinds of drafter."""
+
+    EAGLE3 = "eagle3"
+    DFLASH = "dflash"
+    DSPARK = "dspark"
 
 
 def parse_wiring_option(text: str | None, option: str) -> tuple[State, ...] | None:

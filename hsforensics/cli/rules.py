@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from hsforensics.cli.options import parse_ids_option, parse_wiring_option
+from hsforensics.cli.options import MethodOption, parse_ids_option, parse_wiring_option
 from hsforensics.errors import EXIT_DIFFERENCE, EXIT_GOOD, EXIT_REFUSED
 from hsforensics.results_rules import RulesResult
-
-
-class MethodOption(StrEnum):
-    """Kinds of drafter."""
-
-    EAGLE3 = "eagle3"
-    DFLASH = "dflash"
-    DSPARK = "dspark"
 
 
 def rules_command(

@@ -39,7 +39,7 @@ def write_copy(config: DrafterConfig, raw: bytes, output: Path, *, skip: tuple[s
             _write(made / config.path.name, raw)
             place_directory(made, output)
     except OSError as error:
-        raise _failed(output, error) from None
+        raise write_failed(output, error) from None
     return output / config.path.name
 
 
@@ -86,6 +86,7 @@ def _write(path: Path, raw: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _failed(output: Path, error: OSError) -> HsfError:
+def write_failed(output: Path, error: OSError) -> HsfError:
+    """The error for a directory that could not be written."""
     message = f"writing failed ({error.strerror or error}); nothing was left behind"
     return HsfError(_CODE, output, message, "check space and permissions, then try again")

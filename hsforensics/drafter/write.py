@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
+import re
 import shlex
 import stat
 import tempfile
@@ -14,33 +16,53 @@ from pathlib import Path
 
 from hsforensics.errors import HsfError
 
+BACKUP, UNDONE = "bak", "undone"
+"""Endings of the copies of old bytes: before an edit, and before an undo."""
+
 _CODE = "write-refused"
 _NO_DIRECTORY_SYNC = (errno.EINVAL, errno.ENOTSUP)  # some network file systems cannot; the swap is atomic even so
 
 
-def replace_file(path: Path, before: bytes, after: bytes) -> Path:
+def replace_file(path: Path, before: bytes, after: bytes, suffix: str = BACKUP) -> Path:
     """Replace a file's bytes atomically, keep its mode and owner, and keep a copy of the old bytes beside it.
 
-    Whatever fails, the file holds its old bytes and nothing new lies around.
+    Whatever fails, the file holds its old bytes and nothing new lies around. Writers of this package take turns by a
+    lock on the directory; whoever else writes is noticed by the bytes. A process that dies at any instruction leaves
+    the file with its old bytes or its new ones, and at most a hidden temporary file or a backup beside it.
 
     Args:
         path: A plain file.
         before: Its bytes as they were read; it must still hold them.
         after: The new bytes.
+        suffix: Ending of the copy's name.
 
     Returns:
-        The backup: ``NAME.bak``, or ``NAME.bak.1`` and so on when that exists.
+        The copy: ``NAME.bak``, or ``NAME.bak.1`` and so on when that exists.
 
     Raises:
-        HsfError: ``write-refused``: a symbolic link, a hub cache, a read-only file, a file that changed meanwhile, or
-            any failure of the operating system.
+        HsfError: ``write-refused``: a symbolic link, a hub cache, a read-only file, a file that changed meanwhile,
+            another writer at work, or any failure of the operating system.
     """
     refuse_unsafe(path)
     try:
-        return _replace(path, before, after)
+        with _turn(path):
+            return _replace(path, before, after, suffix)
     except OSError as error:
         message = f"writing failed ({error.strerror or error}); {_aftermath(path, before)}"
         raise HsfError(_CODE, path, message, "check space and permissions of its directory, then try again") from None
+
+
+def numbered(path: Path, suffix: str, number: int) -> Path:
+    """The name of a copy: ``config.json.bak``, ``config.json.bak.1`` and so on."""
+    return path.with_name(f"{path.name}.{suffix}{f'.{number}' if number else ''}")
+
+
+def last_backup(path: Path) -> Path | None:
+    """The newest backup that ``replace_file`` left beside a file, the one with the highest number, or ``None``."""
+    pattern = re.compile(re.escape(f"{path.name}.{BACKUP}") + r"(?:\.(\d+))?")
+    found = {match: other for other in path.parent.iterdir() if (match := pattern.fullmatch(other.name))}
+    plain = {int(match[1] or 0): other for match, other in found.items() if other.is_file() and not other.is_symlink()}
+    return plain[max(plain)] if plain else None
 
 
 def refuse_unsafe(path: Path) -> None:
@@ -68,9 +90,23 @@ def _in_hub_cache(path: Path) -> bool:
     return any(outer.startswith("models--") and inner in ("snapshots", "blobs") for outer, inner in pairwise(parts))
 
 
-def _replace(path: Path, before: bytes, after: bytes) -> Path:
+@contextlib.contextmanager
+def _turn(path: Path) -> Iterator[None]:
+    """Hold the directory's lock, which the system gives back when the process dies; waiting would hide a bug."""
+    number = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        message = "another hsforensics is writing in its directory"
+        raise HsfError(_CODE, path, message, "wait for it, then run the command again") from None
+    finally:
+        os.close(number)
+
+
+def _replace(path: Path, before: bytes, after: bytes, suffix: str) -> Path:
     with _temporary(path, after) as fresh:
-        backup = _keep(path, before)
+        backup = _keep(path, before, suffix)
         try:
             _refuse_changed(path, before)
             os.replace(fresh, path)  # noqa: PTH105 (the atomic call itself, by its own name)
@@ -98,11 +134,10 @@ def _temporary(path: Path, data: bytes) -> Iterator[Path]:
         Path(name).unlink(missing_ok=True)
 
 
-def _keep(path: Path, before: bytes) -> Path:
-    """Write the old bytes under the first free backup name; an existing backup is never touched."""
+def _keep(path: Path, before: bytes, suffix: str) -> Path:
+    """Write the old bytes under the first free name; an existing copy is never touched."""
     like = path.stat()
-    names = (path.with_name(f"{path.name}.bak{f'.{number}' if number else ''}") for number in count())
-    for backup in names:
+    for backup in (numbered(path, suffix, number) for number in count()):
         try:
             number = os.open(backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:

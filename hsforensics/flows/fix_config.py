@@ -57,9 +57,19 @@ def fix_config(
         HsfError: The command line is wrong, the evidence or the drafter is refused, no rule is known, no ids serve the
             wiring, or the file must not be written.
     """
-    config = read_drafter_config(drafter)
     engines = (engine,) if isinstance(engine, str) else engine or ()
     wishes = FixWishes(report, wiring, engines, architecture, layers, target, place, method)
+    return carry_out(drafter, wishes, write=write, output=output)
+
+
+def carry_out(drafter: Path, wishes: FixWishes, *, write: bool = False, output: Path | None = None) -> FixConfigResult:
+    """``fix_config`` with its inputs in one record.
+
+    Raises:
+        HsfError: See ``fix_config``.
+    """
+    config = read_drafter_config(drafter)
+    report, target = wishes.report, wishes.target
     inputs = resolve_inputs(config, wishes)
     fixed, edits = _plan(config, inputs, report)
     pending = config.raw != fixed.raw

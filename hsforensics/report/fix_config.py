@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from hsforensics.report.console import visible
 from hsforensics.report.findings import print_findings
-from hsforensics.results import FixConfigResult, Prediction
+from hsforensics.results import FixConfigResult, Prediction, ServedChange
+from hsforensics.results_config import PermuteResult, UndoResult
 from hsforensics.states import show_wiring
 
 if TYPE_CHECKING:
@@ -19,11 +20,13 @@ _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 def print_fix_config(result: FixConfigResult, out: Console) -> None:
     """Print the whole result."""
     _print_line(out, "config", result.config_path)
-    _print_line(out, "engine", f"{result.before.engine}, {result.before.architecture}")
     _print_line(out, "trained", show_wiring(result.wiring))
-    _print_line(out, "before", _served(result.before))
+    for served in (ServedChange(result.before, result.after), *result.others):
+        _print_line(out, "engine", f"{served.before.engine}, {served.before.architecture}")
+        _print_line(out, "before", _served(served.before))
+        if result.edits:
+            _print_line(out, "after", _served(served.after))
     if result.edits:
-        _print_line(out, "after", _served(result.after))
         out.print()
         _print_diff(result.diff, out)
         _print_reasons(result, out)
@@ -32,11 +35,40 @@ def print_fix_config(result: FixConfigResult, out: Console) -> None:
     out.print(outcome(result), markup=False, soft_wrap=True)
 
 
+def print_undo(result: UndoResult, out: Console) -> None:
+    """Print what an undo changed."""
+    _print_line(out, "config", result.config_path)
+    _print_line(out, "restored", result.restored)
+    _print_line(out, "kept", f"{result.kept}, with the bytes until now")
+    if result.diff:
+        out.print()
+        _print_diff(result.diff, out)
+    out.print("Restored. Next: restart the engine.", markup=False)
+
+
+def print_permuted(result: PermuteResult, out: Console) -> None:
+    """Print what a permutation wrote, and how it was proved."""
+    _print_line(out, "written", result.output)
+    _print_line(out, "trained", show_wiring(result.trained))
+    _print_line(out, "now takes", show_wiring(result.wiring))
+    for prediction in result.predicted:
+        _print_line(out, "engine", f"{prediction.engine}, {prediction.architecture}: {_served(prediction)}")
+    _print_line(out, "changed", ", ".join(result.tensors))
+    ran = "the whole drafter, two steps" if result.outputs_through == "drafter" else "fc and the norms before it"
+    proof = f"all blocks bit-equal; {ran}, on {result.outputs_rows} random rows: outputs differ by at most"
+    _print_line(out, "proof", f"{proof} {result.outputs_difference:.1e} of the largest")
+    print_findings(result.findings, out)
+
+
 def outcome(result: FixConfigResult) -> str:
     """What was done, or what to do next: the last lines of the report."""
+    if result.output:
+        return visible(
+            f"Written: {result.output}; the drafter itself is untouched.\nNext: serve it, and compare again."
+        )
     if result.written:
-        undo = f"mv {shlex.quote(str(result.backup))} {shlex.quote(result.config_path)}"
-        written = visible(f"Written and read back. Undo: {undo}")
+        undo = f"hsforensics fix-config {shlex.quote(result.config_path)} --undo"
+        written = visible(f"Written and read back, the old file is {result.backup}. Undo: {undo}")
         return f"{written}\nNext: restart the engine, capture it, and compare again."
     if result.pending:
         return f"Nothing is written yet. Next: {_write_command(result)}"

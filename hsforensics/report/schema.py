@@ -10,22 +10,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hsforensics.errors import HsfError
-from hsforensics.results import CaptureResult, CompareResult, DraftEvalResult, FixConfigResult
+from hsforensics.results import CaptureResult, CompareResult, DraftEvalResult, FingerprintResult, FixConfigResult
+from hsforensics.results_config import PermuteResult, UndoResult
 from hsforensics.results_demo import DemoResult
 from hsforensics.results_rules import RulesResult
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-Result: TypeAlias = CaptureResult | CompareResult | DemoResult | DraftEvalResult | FixConfigResult | RulesResult
+Result: TypeAlias = (
+    CaptureResult
+    | CompareResult
+    | DemoResult
+    | DraftEvalResult
+    | FingerprintResult
+    | FixConfigResult
+    | PermuteResult
+    | RulesResult
+    | UndoResult
+)
 
 RESULT_TYPES: dict[str, type[Any]] = {
     "capture": CaptureResult,
     "compare": CompareResult,
     "demo": DemoResult,
     "draft-eval": DraftEvalResult,
+    "fingerprint": FingerprintResult,
     "fix-config": FixConfigResult,
+    "permute-fc": PermuteResult,
     "rules": RulesResult,
+    "undo-config": UndoResult,
 }
 """``kind`` of a result -> its type; one published schema each."""
 

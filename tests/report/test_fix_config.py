@@ -57,7 +57,8 @@ def test_the_next_command_is_the_same_one_with_write_and_quotes(tmp_path: Path) 
 def test_a_written_change_names_backup_undo_and_next_step(tmp_path: Path) -> None:
     write_config(tmp_path)
     text = _shown(_result(tmp_path, write=True))
-    assert f"Undo: mv {tmp_path}/config.json.bak {tmp_path}/config.json\n" in text
+    assert f"the old file is {tmp_path}/config.json.bak" in text
+    assert f"Undo: hsforensics fix-config {tmp_path}/config.json --undo\n" in text
     assert "restart the engine" in text
 
 

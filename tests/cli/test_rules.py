@@ -1,0 +1,52 @@
+"""``hsforensics rules`` on the command line: streams, exit codes, JSON."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+from typer.testing import CliRunner
+
+from hsforensics.cli.main import app
+from hsforensics.report.schema import json_schema
+
+BASE = ["rules", "--architecture", "KimiK25ForConditionalGeneration", "--layers", "61"]
+
+
+def _run(*words: str, engine: str = "sglang==0.5.16") -> tuple[int, str]:
+    result = CliRunner().invoke(app, [*BASE, "--engine", engine, *words])
+    return result.exit_code, result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "engine", "code", "said"),
+    [
+        (("--ids", "2,30,58"), "sglang==0.5.16", 0, "ids [2, 30, 58] serve [2, 30, 58]"),
+        (("--ids", "-1,2,30"), "sglang==0.5.12.post1", 1, "the engine fails"),
+        (("--states", "3,31,59"), "sglang==0.5.12.post1", 0, "for [3, 31, 59] write [2, 30, 58]"),
+        (("--states", "3,31,61"), "sglang==0.5.16", 3, "cannot be asked for here"),
+        ((), "sglang==0.5.16", 0, "no ids serve [2, 30, 58]"),
+    ],
+)
+def test_the_exit_code_says_whether_there_is_an_answer(
+    words: tuple[str, ...], engine: str, code: int, said: str
+) -> None:
+    got, text = _run(*words, engine=engine)
+    assert got == code
+    assert said in text
+
+
+@pytest.mark.parametrize("words", [("--ids", "2,x"), ("--states", "-3"), ("--ids", ""), ("--method", "eagle9")])
+def test_words_that_are_no_ids_are_a_usage_error(words: tuple[str, ...]) -> None:
+    assert _run(*words)[0] == 2
+
+
+@pytest.mark.parametrize("words", [("--ids", "2,30,58"), ("--states", "3,31,59"), ("--states", "3,31,61")])
+def test_json_follows_the_published_schema(words: tuple[str, ...]) -> None:
+    data = json.loads(_run(*words, "--json")[1])
+    jsonschema.validate(data, json_schema("rules"))
+    assert data["kind"] == "rules"
+    if words[0] == "--states":
+        assert data["expressible"] is (words[1] == "3,31,59")
+        assert all(way["ids"] for way in data["alternatives"])
