@@ -347,3 +347,28 @@ class CaptureResult:
     provenance: Provenance
     kind: Literal["capture"] = "capture"
     schema_version: Literal[1] = SCHEMA_VERSION
+
+
+@dataclass(frozen=True)
+class FingerprintResult:
+    """What ``hsforensics fingerprint`` wrote.
+
+    Attributes:
+        source: What it was made from.
+        samples: Sequences in it, and
+        channels: channels of each.
+        rows: Rows kept in all.
+        salted: Whether token ids are hashed under a secret.
+    """
+
+    path: str
+    source: Literal["dump", "capture"]
+    samples: int
+    channels: int
+    rows: int
+    bytes: int
+    salted: bool
+    findings: tuple[Finding, ...]
+    provenance: Provenance
+    kind: Literal["fingerprint"] = "fingerprint"
+    schema_version: Literal[1] = SCHEMA_VERSION

@@ -34,6 +34,8 @@ _EXITS = (
     ("draft-eval", "3", "nothing could be evaluated, or the drafter cannot be evaluated faithfully"),
     ("capture", "0", "written, whole"),
     ("capture", "3", "nothing captured, or the destination must not be touched; nothing is left behind"),
+    ("fingerprint", "0", "written, whole"),
+    ("fingerprint", "3", "refused: nothing readable, or the file exists; nothing is written"),
     ("findings", "0", "listed"),
     ("demo", "0", "replayed"),
     ("demo", "3", "its files are missing, or nothing here can compute reference states"),

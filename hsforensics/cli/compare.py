@@ -23,9 +23,12 @@ class Device(StrEnum):
 
 
 def compare_command(
-    dumps: Annotated[Path, typer.Argument(help="Training dumps: a directory, or one file of it.")],
+    dumps: Annotated[Path, typer.Argument(help="Training dumps: a directory, one file of it, or a fingerprint.")],
     capture: Annotated[
-        Path | None, typer.Argument(help="Capture of the same tokens: a reference bank, or a live engine's.")
+        Path | None,
+        typer.Argument(
+            help="Capture of the same tokens (a reference bank, or a live engine's), or a fingerprint of it."
+        ),
     ] = None,
     target: Annotated[Path | None, typer.Option(help="Directory of the target model.")] = None,
     draft: Annotated[
@@ -40,6 +43,13 @@ def compare_command(
     architecture: Annotated[
         str | None, typer.Option(help="Model class to predict for; the target's own by default.")
     ] = None,
+    repeat: Annotated[
+        Path | None, typer.Option(help="A second capture of the same tokens by the same engine: measures its noise.")
+    ] = None,
+    rank: Annotated[
+        list[Path] | None, typer.Option(help="Capture of another tensor-parallel rank; repeat it for each.")
+    ] = None,
+    salt: Annotated[str | None, typer.Option(help="Secret of a salted fingerprint on one side.")] = None,
     max_samples: Annotated[int, typer.Option(min=1, help="Samples to read at most.")] = 64,
     device: Annotated[Device, typer.Option(help="Where distances are computed.")] = Device.auto,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
@@ -65,6 +75,9 @@ def compare_command(
         claims=parse_wiring_option(claims, "--claims"),
         engine=engine,
         architecture=architecture,
+        repeat=repeat,
+        ranks=tuple(rank or ()),
+        salt=salt,
         max_samples=max_samples,
         device=device.value,
         seed=seed,

@@ -12,11 +12,12 @@ from hsforensics.findings import finding
 from hsforensics.flows.bank import Bank
 from hsforensics.flows.channel_log import Evidence
 from hsforensics.flows.compare_findings import alignment_findings, channel_findings, side_findings, sort_findings
-from hsforensics.flows.compare_inputs import Inputs, open_inputs, origin_of, why_nothing
+from hsforensics.flows.compare_inputs import MAX_SAMPLES, Inputs, origin_of, why_nothing
 from hsforensics.flows.compare_sides import counterpart_findings, forbids_aligned, rank_findings, served_deeper
 from hsforensics.flows.evidence import Yardsticks, bank_evidence, files_evidence
 from hsforensics.flows.explaining import Explainer, all_findings, explained_slots
 from hsforensics.flows.groups import group_findings, sample_groups
+from hsforensics.flows.opening import open_inputs
 from hsforensics.flows.pairing import Pair, pair_samples
 from hsforensics.flows.prediction import predict_serving
 from hsforensics.flows.sample_health import sample_findings
@@ -25,9 +26,6 @@ from hsforensics.matching.records import ChannelFacts, pair_up, roles_for, wirin
 from hsforensics.matching.verdict import Judgement, judge
 from hsforensics.results import CompareResult, Prediction, SampleGroup
 from hsforensics.states import Finding, Role, Side, State, Wiring
-
-MAX_SAMPLES = 64
-"""Samples read by default: identification needs a few hundred tokens, not a training set."""
 
 
 def compare(
@@ -41,6 +39,7 @@ def compare(
     architecture: str | None = None,
     repeat: Path | None = None,
     ranks: Sequence[Path] = (),
+    salt: str | None = None,
     max_samples: int = MAX_SAMPLES,
     device: str = "auto",
     seed: int = 0,
@@ -51,8 +50,8 @@ def compare(
     a bank (which state is it?), a live capture (what does the engine feed?).
 
     Args:
-        dumps: Training data: a directory or a file that a reader knows.
-        capture: A capture of the same token ids: a bank, or a live one with served states.
+        dumps: Training data: a directory or a file that a reader knows; or a fingerprint of it.
+        capture: A capture of the same token ids, a bank, or a live one with served states; or a fingerprint of it.
         target: Directory of the target model; needed without a capture, optional with one.
         drafter: Directory of the drafter: the width of its ``fc`` settles which channels are aux, and its config is
             read for a prediction of what would be served.
@@ -61,6 +60,7 @@ def compare(
         architecture: Model class to predict for; the target's own by default.
         repeat: A second capture of the same tokens by the same engine: it measures the noise floor.
         ranks: Captures of the other ranks of a tensor-parallel engine, to confirm a sum that was not reduced.
+        salt: Secret of a salted fingerprint, when only one side is one.
         max_samples: Samples to read at most.
         device: ``cpu``, ``cuda`` or ``auto`` for the distances.
         seed: Seed of the bootstrap.
@@ -68,7 +68,17 @@ def compare(
     Raises:
         HsfError: An input is missing, unreadable or foreign, or nothing could be compared.
     """
-    given, findings = open_inputs(dumps, capture, target, drafter, claims, max_samples, repeat, ranks)
+    given, findings = open_inputs(
+        dumps,
+        capture,
+        target=target,
+        drafter=drafter,
+        claims=claims,
+        max_samples=max_samples,
+        repeat=repeat,
+        ranks=ranks,
+        salt=salt,
+    )
     return compare_inputs(
         given, findings, drafter=drafter, engine=engine, architecture=architecture, device=device, seed=seed
     )

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from hsforensics.capture.store import open_capture
-from hsforensics.dumps import DumpSet, open_dumps
+from hsforensics.dumps import DumpSet
 from hsforensics.errors import HsfError
 from hsforensics.findings import finding
 from hsforensics.flows.bank import Bank
-from hsforensics.flows.drafter_side import DrafterSide, read_drafter_side
+from hsforensics.flows.drafter_side import DrafterSide
 from hsforensics.flows.provenance import provenance
-from hsforensics.models.target import Target, load_target
+from hsforensics.models.target import Target
 from hsforensics.results import DumpSource, Provenance, Tier
-from hsforensics.states import Finding, Sample, State
+from hsforensics.states import Finding, Sample
+
+MAX_SAMPLES = 64
+"""Samples read by default: identification needs a few hundred tokens, not a training set."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Inputs:
         ranks: Captures of the other ranks of a tensor-parallel engine.
         target: The target's files, or ``None``.
         drafter: The drafter, or ``None``.
+        width: H of a state, where the rows at hand are fingerprints and do not show it.
     """
 
     dumps: DumpSet
@@ -39,6 +41,13 @@ class Inputs:
     ranks: tuple[Bank, ...] = ()
     target: Target | None = None
     drafter: DrafterSide | None = None
+    width: int | None = None
+
+    @property
+    def hidden_size(self) -> int | None:
+        """H of the target, where it is known."""
+        model = self.target.hidden_size if self.target else None
+        return self.width or model or (self.bank.manifest.hidden_size if self.bank else None)
 
     @property
     def layers(self) -> int | None:
@@ -61,34 +70,6 @@ class Inputs:
         if self.bank is None:
             return "files"
         return "live" if self.bank.manifest.served else "bank"
-
-
-def open_inputs(
-    dumps: Path,
-    capture: Path | None,
-    target: Path | None,
-    drafter: Path | None,
-    claims: tuple[State, ...] | None,
-    max_samples: int,
-    repeat: Path | None = None,
-    ranks: Sequence[Path] = (),
-) -> tuple[Inputs, list[Finding]]:
-    """Open everything; a file of the dump that cannot be read is a finding.
-
-    Raises:
-        HsfError: An input is missing, unreadable or foreign, or no sample can be read.
-    """
-    if capture is None and target is None:
-        raise HsfError("usage", "compare", "nothing to compare with", "add --target MODEL, or name a CAPTURE")
-    opened = open_dumps(dumps, claims)
-    bank = open_capture(capture) if capture else None
-    model = load_target(target) if target else None
-    hidden = model.hidden_size if model else bank.manifest.hidden_size if bank else None
-    side = read_drafter_side(drafter, hidden) if drafter else None
-    samples, unreadable = read_samples(opened, max_samples)
-    again = open_capture(repeat) if repeat else None
-    others = tuple(open_capture(rank) for rank in ranks)
-    return Inputs(opened, samples, bank, again, others, model, side), unreadable
 
 
 def read_samples(dumps: DumpSet, limit: int) -> tuple[list[Sample], list[Finding]]:
@@ -137,7 +118,7 @@ def origin_of(given: Inputs, device: str, seed: int) -> Provenance:
         target_wrapper=model.wrapper_class if model else held.target_wrapper if held else None,
         target_inner=model.inner_class if model else held.target_inner if held else None,
         layers=given.layers,
-        hidden_size=model.hidden_size if model else held.hidden_size if held else None,
+        hidden_size=given.hidden_size,
         drafter_path=str(drafter.path) if drafter else None,
         drafter_config_sha256=drafter.config_sha256 if drafter else None,
         drafter_structure_sha256=drafter.structure_sha256 if drafter else None,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hsforensics.flows.bank import Bank, BankRequest
 from hsforensics.flows.channel_log import ChannelLog, Evidence
+from hsforensics.flows.memory_bank import MemoryBank
 from hsforensics.flows.pairing import Pair
 from hsforensics.matching.cheap import CheapRows, cheap_rows, identify_cheaply
 from hsforensics.matching.distance import distance_tables, relative_distance
@@ -142,7 +144,10 @@ def _close(
     best = best_state(tables, states) if tables else None
     if best is None:
         return log.close(_NO_ROWS, row_of)
-    return log.close(identify(tables, states, yardsticks.gap(best), seed, yardsticks.floor(best)), row_of)
+    match = identify(tables, states, yardsticks.gap(best), seed, yardsticks.floor(best))
+    if match.identity == "exact" and isinstance(bank, MemoryBank) and bank.sketched:
+        match = replace(match, identity="match", note="equal fingerprints, which cannot prove equal bits")
+    return log.close(match, row_of)
 
 
 def _their_row(pair: Pair, row: int) -> int | None:

@@ -30,11 +30,15 @@ class MemoryRequest:
 
 @dataclass(frozen=True)
 class MemoryBank:
-    """Requests in memory that answer like a capture; see ``hsforensics.flows.bank``."""
+    """Requests in memory that answer like a capture; see ``hsforensics.flows.bank``.
+
+    ``sketched``: rows are fingerprints, chosen windows of 64 numbers each.
+    """
 
     path: Path
     manifest: ManifestHeader
     held: Sequence[MemoryRequest]
+    sketched: bool = False
 
     @cached_property
     def requests(self) -> tuple[RequestEntry, ...]:

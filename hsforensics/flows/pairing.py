@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from hsforensics.capture.manifest import RequestEntry
 from hsforensics.flows.bank import Bank
+from hsforensics.flows.memory_bank import MemoryBank
 from hsforensics.matching.align import Alignment, align
+from hsforensics.matching.align_windows import GramIndex
 from hsforensics.states import Sample
 
 if TYPE_CHECKING:
@@ -51,11 +53,16 @@ class TokenIndex:
     capture: Bank
     _by_key: dict[tuple[int, ...], list[int]] = field(default_factory=dict)
     _requests: list[tuple[RequestEntry, list[int]]] = field(default_factory=list)
+    _grams: GramIndex | None = None
 
     def __post_init__(self) -> None:
+        sketched = isinstance(self.capture, MemoryBank) and self.capture.sketched
+        self._grams = GramIndex() if sketched else None
         for number, entry in enumerate(self.capture.requests):
             tokens = self.capture.read(entry).token_ids.tolist()
             self._requests.append((entry, tokens))
+            if self._grams is not None:
+                self._grams.add(number, tokens)
             for key in set(_keys(tokens)):
                 self._by_key.setdefault(key, []).append(number)
 
@@ -66,7 +73,10 @@ class TokenIndex:
         found = list(self._pairs(sample, tokens, sorted(near)))
         if not found:  # a head that was cut off has no key in common: look everywhere
             found = list(self._pairs(sample, tokens, range(len(self._requests))))
-        return max(found, key=lambda pair: pair.rows, default=None)
+        best = max(found, key=lambda pair: pair.rows, default=None)
+        if best is None and self._grams is not None and (shared := self._grams.find(tokens)) is not None:
+            return Pair(sample, self._requests[shared[0]][0], shared[1])
+        return best
 
     def _pairs(self, sample: Sample, tokens: list[int], numbers: Iterable[int]) -> Iterator[Pair]:
         for number in numbers:

@@ -35,9 +35,25 @@ def print_compare(result: CompareResult, out: Console) -> None:
     if result.offsets is not None:
         shown = ", ".join("?" if offset is None else f"{offset:+d}" for offset in result.offsets)
         out.print(f"offset            [{shown}]", markup=False)
+    _print_groups(result, out)
     print_findings(result.findings, out)
     style = _VERDICT_STYLES[result.verdict]
     out.print(f"\nVerdict: [{style}]{result.verdict}[/] ({result.tokens} tokens of {result.sequences} sequences)")
+
+
+def _print_groups(result: CompareResult, out: Console) -> None:
+    """What explains a channel that is no state, how rows were aligned, and groups of a mixed set."""
+    for item in result.channels:
+        if item.explanation:
+            share = "" if item.explained is None else f" ({item.explained:.0%} of the misfit explained)"
+            out.print(f"explained         {item.side} {visible(item.label)}: {item.explanation}{share}", markup=False)
+    if set(result.alignments) - {"same"}:
+        shown = ", ".join(f"{how} ({count} samples)" for how, count in result.alignments.items())
+        out.print(f"rows aligned by   {shown}", markup=False)
+    if len(result.groups) > 1:
+        for group in result.groups:
+            names = visible(", ".join(group.names))
+            out.print(f"group             {show_wiring(group.states)}: {group.samples} samples ({names})", markup=False)
 
 
 def _print_sources(result: CompareResult, out: Console) -> None:

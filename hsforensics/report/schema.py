@@ -76,13 +76,16 @@ def load_compare_report(path: Path) -> CompareResult:
         found = json.loads(text)
     except FileNotFoundError:
         raise HsfError("not-found", path, "no such report", remedy) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise HsfError("report-foreign", path, f"no JSON ({error})", remedy) from None
     kind = found.get("kind") if isinstance(found, dict) else type(found).__name__
     if kind != "compare":
         raise HsfError("report-foreign", path, f"expected a compare report, found {kind!r}", remedy)
+    if found.get("schema_version") != SCHEMA_VERSION:
+        message = f"schema_version must be {SCHEMA_VERSION}, got {found.get('schema_version')!r}"
+        raise HsfError("report-foreign", path, message, remedy)
     try:
-        result: CompareResult = _adapter("compare").validate_json(text)
+        result: CompareResult = _adapter("compare").validate_json(text, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

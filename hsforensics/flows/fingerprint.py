@@ -1,0 +1,192 @@
+"""``fingerprint``: a portable summary of dumps or of a capture; and fingerprints as sides of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hsforensics.capture.manifest import ManifestHeader, is_capture
+from hsforensics.capture.store import open_capture
+from hsforensics.dumps import DumpSet, open_dumps
+from hsforensics.dumps.layout import RawSample
+from hsforensics.errors import HsfError
+from hsforensics.findings import finding
+from hsforensics.flows.bank import Bank
+from hsforensics.flows.compare_inputs import MAX_SAMPLES, Inputs, read_samples
+from hsforensics.flows.fingerprint_file import Described, read_fingerprint, write_fingerprint
+from hsforensics.flows.fingerprint_sides import SketchRule, reduced_header, sketch_bank, sketch_samples
+from hsforensics.flows.memory_bank import MemoryBank, MemoryRequest
+from hsforensics.flows.provenance import provenance
+from hsforensics.matching.fingerprint import Sketch, choose_windows, sketch, token_keys
+from hsforensics.results import FingerprintResult
+from hsforensics.states import Channel, Finding, Sample
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    Stored = tuple[Tensor, Tensor, Tensor]  # keys [R], unit [C, R, 64], norm [C, R]
+
+
+def fingerprint(
+    path: Path, out: Path, *, salt: str | None = None, seed: int = 0, max_samples: int = MAX_SAMPLES
+) -> FingerprintResult:
+    """Write the fingerprint of training dumps, or of a capture, that ``compare`` takes in place of either.
+
+    Args:
+        path: Dumps or a capture.
+        out: The file to write; must not exist.
+        salt: Secret under which token ids are hashed; both sides of a comparison need the same one.
+        seed: Of the projection; both sides need the same one.
+        max_samples: Samples to read at most.
+
+    Raises:
+        HsfError: The path is unreadable, ``out`` exists, or no sample has a usable channel.
+    """
+    rule = SketchRule(seed, salt)
+    findings: list[Finding] = []
+    if is_capture(path):
+        described, stored = _of_capture(open_capture(path), rule, max_samples)
+    else:
+        described, stored, findings = _of_dumps(open_dumps(path), rule, max_samples)
+    size = write_fingerprint(out, described, stored)
+    return FingerprintResult(
+        path=str(out),
+        source=described.kind,
+        samples=len(stored),
+        channels=len(described.labels),
+        rows=sum(len(keys) for keys, _, _ in stored),
+        bytes=size,
+        salted=described.salted,
+        findings=tuple(findings),
+        provenance=provenance(hidden_size=described.width, seeds={"projection": seed}),
+    )
+
+
+def _of_capture(bank: Bank, rule: SketchRule, limit: int) -> tuple[Described, list[Stored]]:
+    header, stored = bank.manifest, []
+    for entry in bank.requests[:limit]:
+        held = bank.read(entry)
+        channels = [*(held.state(state) for state in header.states), *(c.values for c in held.served)]
+        stored.append(_store(token_keys(held.token_ids, rule.salt), channels, rule))
+    labels = (*map(str, header.states), *(f"served.{slot}" for slot in range(header.served)))
+    fields = {name: value for name, value in asdict(header).items() if name in ManifestHeader.__dataclass_fields__}
+    names = tuple(entry.file for entry in bank.requests[:limit])
+    nobody = (None,) * len(labels)
+    salted = rule.salt is not None
+    engine = f"{header.engine} {header.engine_version}"
+    described = Described("capture", rule.seed, salted, header.hidden_size, names, labels, nobody, engine, None, fields)
+    return described, stored
+
+
+def _of_dumps(dumps: DumpSet, rule: SketchRule, limit: int) -> tuple[Described, list[Stored], list[Finding]]:
+    samples, findings = read_samples(dumps, limit)
+    width = max(channel.values.shape[1] for channel in samples[0].channels)
+    stored: list[Stored] = []
+    names = []
+    for sample in samples:
+        shapes = {tuple(channel.values.shape) for channel in sample.channels}
+        if shapes != {(len(sample.token_ids), width)}:
+            message = f"channels of shapes {sorted(shapes)} for {len(sample.token_ids)} tokens and width {width}"
+            findings.append(finding("channel-unreadable", sample.name, message, "left out of the fingerprint"))
+            continue
+        keys = token_keys(sample.token_ids, rule.salt)
+        stored.append(_store(keys, [channel.values for channel in sample.channels], rule))
+        names.append(sample.name)
+    if not stored:
+        raise HsfError("nothing-compared", dumps.path, "no sample has channels that fit its tokens", "dump again")
+    channels = samples[0].channels
+    described = Described(
+        "dump",
+        rule.seed,
+        rule.salt is not None,
+        width,
+        tuple(names),
+        tuple(channel.label for channel in channels),
+        tuple(channel.claim for channel in channels),
+        dumps.producer,
+        dumps.claim_source,
+        {},
+    )
+    return described, stored, findings
+
+
+def _store(keys: Tensor, channels: list[Tensor], rule: SketchRule) -> Stored:
+    import torch
+
+    windows = choose_windows(keys)
+    found: list[Sketch] = [sketch(values, windows, rule.seed) for values in channels]
+    chosen = torch.cat([keys[start : start + count] for start, count in windows])
+    return chosen, torch.stack([item.unit for item in found]), torch.stack([item.norm for item in found])
+
+
+def fingerprint_dumps(path: Path) -> tuple[DumpSet, list[Sample], Described]:
+    """A dump's fingerprint as the dump side of a comparison.
+
+    Raises:
+        HsfError: ``usage`` when it was made from a capture; ``capture-foreign`` when it cannot be read.
+    """
+    described, stored = read_fingerprint(path)
+    if described.kind != "dump":
+        raise HsfError("usage", path, "is the fingerprint of a capture, not of dumps", "give it as the second argument")
+    dumps = DumpSet(path, f"fingerprint of {described.producer}", (), None, described.claim_source, _unread)
+    return dumps, list(_samples(path, described, stored)), described
+
+
+def _samples(path: Path, described: Described, stored: list[tuple[Tensor, Tensor]]) -> Iterator[Sample]:
+    for name, (keys, values) in zip(described.names, stored, strict=True):
+        named = zip(described.labels, described.claims, values, strict=True)
+        channels = tuple(Channel(i, label, claim, rows) for i, (label, claim, rows) in enumerate(named))
+        yield Sample(name, path, keys, channels)
+
+
+def _unread(path: Path) -> RawSample:
+    raise HsfError("usage", path, "a fingerprint holds no files", "give the dumps themselves")
+
+
+def fingerprint_bank(path: Path) -> tuple[MemoryBank, Described]:
+    """A capture's fingerprint as the capture side of a comparison.
+
+    Raises:
+        HsfError: ``usage`` when it was made from dumps; ``capture-foreign`` when it cannot be read.
+    """
+    from pydantic import TypeAdapter
+
+    described, stored = read_fingerprint(path)
+    if described.kind != "capture":
+        raise HsfError("usage", path, "is the fingerprint of dumps, not of a capture", "give it as the first argument")
+    header = TypeAdapter(ManifestHeader).validate_python(described.header)
+    count = len(header.states)
+    requests = []
+    for keys, values in stored:
+        served = tuple(Channel(i, f"served.{i}", None, rows) for i, rows in enumerate(values[count:]))
+        requests.append(MemoryRequest(keys, dict(zip(header.states, values[:count], strict=True)), served))
+    return MemoryBank(path, reduced_header(header), requests, sketched=True), described
+
+
+def sketched_inputs(
+    given: Inputs, dump_side: Described | None, bank_side: Described | None, salt: str | None
+) -> tuple[Inputs, list[Finding]]:
+    """Both sides as fingerprints under one rule, when at least one of them is one.
+
+    Raises:
+        HsfError: ``usage``: the two were made under different rules, or a salt is missing.
+    """
+    made = dump_side or bank_side
+    if made is None or given.bank is None:
+        return given, []
+    if dump_side and bank_side and _rule(dump_side) != _rule(bank_side):
+        message = f"seed, salted, width are {_rule(dump_side)} and {_rule(bank_side)}"
+        raise HsfError("usage", given.bank.path, message, "make both fingerprints with the same --seed and --salt")
+    if made.salted and salt is None and not (dump_side and bank_side):
+        raise HsfError("usage", "--salt", "the fingerprint's tokens are hashed under a salt", "give the same --salt")
+    rule = SketchRule(made.seed, salt if made.salted else None, made.width)
+    samples, notes = (given.samples, []) if dump_side else sketch_samples(given.samples, rule)
+    bank = given.bank if bank_side else sketch_bank(given.bank, rule)
+    repeats = sketch_bank(given.repeats, rule) if given.repeats else None
+    return replace(given, samples=samples, bank=bank, repeats=repeats, target=None, ranks=()), notes
+
+
+def _rule(described: Described) -> tuple[int, bool, int]:
+    return described.seed, described.salted, described.width

@@ -1,0 +1,112 @@
+"""Fingerprints: a few rows of a channel, projected to 64 numbers each, that compare like the rows themselves.
+
+Nothing here depends on a random generator of a library: signs and choices come from ``hsforensics.matching.counter``.
+
+Rows are chosen by their tokens, not by their places: windows of consecutive rows whose first three tokens have the
+least mixed hashes. Two sides that share tokens choose the same windows although one of them starts later, ends earlier
+or has a token more in front, and inside a window a lag can still be seen.
+
+A projection multiplies a row [H] by signs [H, 64] / 8. It keeps relative distances: for a fixed pair of rows the
+squared distance has the right mean and a relative standard deviation of at most sqrt(2 / 64) = 0.18, so a distance is
+off by a factor within 1 +- 0.27 in 99.7 % of the rows (three standard deviations of 0.09).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from hsforensics.matching.counter import mix, mix_array
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+COLUMNS = 64
+WINDOWS, RUN = 6, 11
+CONTEXT = 3
+"""Windows of consecutive rows, rows in each, and tokens at its start that decide whether it is chosen."""
+
+DISTANCE_ERROR = 3 / (2 * COLUMNS) ** 0.5
+"""Relative error of one row's distance that is exceeded in 0.3 % of the rows."""
+
+
+def token_keys(token_ids: Tensor, salt: str | None) -> Tensor:
+    """What stands for token ids in a fingerprint: the ids, or 63-bit hashes under a secret salt. [T] -> [T] int64."""
+    import torch
+
+    if salt is None:
+        return token_ids.long().cpu()
+    table = {token: _salted(token, salt) for token in set(token_ids.tolist())}
+    return torch.tensor([table[token] for token in token_ids.tolist()], dtype=torch.int64)
+
+
+def _salted(token: int, salt: str) -> int:
+    secret = hashlib.sha256(salt.encode()).digest()
+    digest = hashlib.blake2b(token.to_bytes(8, "little", signed=True), key=secret, digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
+def choose_windows(keys: Tensor) -> tuple[tuple[int, int], ...]:
+    """(first row, rows) of the windows of a sequence [T] int64, by place; a short sequence is one window."""
+    import numpy as np
+
+    rows = len(keys)
+    if rows <= WINDOWS * RUN:
+        return ((0, rows),) if rows else ()
+    mixed = mix_array(keys.numpy().view("uint64"))
+    starts = rows - RUN + 1
+    score = np.zeros(starts, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        for place in range(CONTEXT):
+            score = mix_array(score * np.uint64(31) + mixed[place : place + starts])
+    chosen: list[int] = []
+    for start in np.argsort(score, kind="stable").tolist():
+        if all(abs(start - other) >= RUN for other in chosen):
+            chosen.append(start)
+        if len(chosen) == WINDOWS:
+            break
+    return tuple((start, RUN) for start in sorted(chosen))
+
+
+@lru_cache(maxsize=4)
+def projection(width: int, seed: int) -> Tensor:
+    """[H, 64] fp32: the 64 bits of the h-th number of the seed's sequence are the signs of row h, over 8."""
+    import numpy as np
+    import torch
+
+    numbers = mix(seed, width)  # [H] uint64
+    bits = (numbers[:, None] >> np.arange(COLUMNS, dtype=np.uint64)) & np.uint64(1)  # [H, 64]
+    return torch.from_numpy((bits.astype(np.float32) * 2 - 1) / COLUMNS**0.5)
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """A channel's chosen rows: direction of the projected row and the row's own norm.
+
+    Attributes:
+        unit: [R, 64] fp16, projected row over the row's norm.
+        norm: [R] fp32.
+    """
+
+    unit: Tensor
+    norm: Tensor
+
+    @property
+    def values(self) -> Tensor:
+        """[R, 64] fp32: what stands for the rows."""
+        found: Tensor = self.unit.float() * self.norm[:, None]
+        return found
+
+
+def sketch(values: Tensor, windows: Sequence[tuple[int, int]], seed: int) -> Sketch:
+    """Project the chosen rows of a channel: [T, H] -> sketch; rows with NaN or Inf stay NaN."""
+    import torch
+
+    rows = torch.cat([values[start : start + count] for start, count in windows]).float().cpu()  # [R, H]
+    norm = rows.norm(dim=1)
+    unit = (rows / norm.clamp_min(1e-30)[:, None]) @ projection(values.shape[1], seed)
+    unit[~rows.isfinite().all(dim=1)] = float("nan")
+    return Sketch(unit.half(), norm)

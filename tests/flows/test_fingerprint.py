@@ -1,0 +1,171 @@
+"""Fingerprints: small, portable, and as good as the tensors in a comparison."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from hsforensics.errors import HsfError
+from hsforensics.flows.compare import compare
+from hsforensics.flows.fingerprint import fingerprint
+from hsforensics.flows.fingerprint_file import is_fingerprint, read_fingerprint
+from hsforensics.results import CompareResult
+from hsforensics.states import POSTNORM, State
+from tests.world import World, make_world, write_bank, write_dump
+
+TRUTH: tuple[State, ...] = (3, 6, 9, POSTNORM)
+
+
+def long_world() -> World:
+    return make_world(lengths=(150, 40, 220))
+
+
+def codes(result: CompareResult) -> list[str]:
+    return [item.code for item in result.findings]
+
+
+@pytest.mark.parametrize("sketched", ["dump", "capture", "both"])
+@pytest.mark.parametrize(
+    ("served", "verdict", "offsets"),
+    [((3, 6, 9), "aligned", (0, 0, 0)), ((4, 7, 10), "misaligned", (1, 1, 1)), ((6, 3, 9), "misaligned", (3, -3, 0))],
+)
+def test_a_fingerprint_on_either_side_gives_the_verdict_of_the_tensors(
+    tmp_path: Path, sketched: str, served: tuple[int, ...], verdict: str, offsets: tuple[int, ...]
+) -> None:
+    world = long_world()
+    dump = write_dump(world, tmp_path / "dump", TRUTH, noise=0.01)
+    live = write_bank(world, tmp_path / "live", served=served)
+    if sketched != "capture":
+        fingerprint(dump, tmp_path / "dump.fp")
+        dump = tmp_path / "dump.fp"
+    if sketched != "dump":
+        fingerprint(live, tmp_path / "live.fp")
+        live = tmp_path / "live.fp"
+    result = compare(dump, live)
+    assert (result.verdict, result.trained_wiring, result.served_wiring) == (verdict, (3, 6, 9), served)
+    assert result.offsets == offsets
+    assert result.provenance.hidden_size == 48
+    assert {item.identity for item in result.channels} == {"match"}  # a fingerprint cannot prove equal bits
+
+
+def test_it_is_a_few_kilobytes_for_a_channel_and_a_sample(tmp_path: Path) -> None:
+    dump = write_dump(long_world(), tmp_path / "dump", TRUTH)
+    result = fingerprint(dump, tmp_path / "dump.fp")
+    assert (result.samples, result.channels, result.source, result.salted) == (3, 4, "dump", False)
+    assert result.rows == 66 + 40 + 66
+    assert result.bytes / 12 < 10_000
+    assert (tmp_path / "dump.fp").stat().st_mode & 0o777 == 0o600
+    assert is_fingerprint(tmp_path / "dump.fp")
+    assert not is_fingerprint(next(dump.glob("*.pt")))
+
+
+def test_salted_tokens_are_not_the_ids_and_need_the_same_salt(tmp_path: Path) -> None:
+    world = long_world()
+    dump, bank = write_dump(world, tmp_path / "dump", TRUTH), write_bank(world, tmp_path / "bank")
+    fingerprint(dump, tmp_path / "a.fp", salt="pepper")
+    _, stored = read_fingerprint(tmp_path / "a.fp")
+    assert not set(stored[1][0].tolist()) & set(range(97))
+    assert compare(tmp_path / "a.fp", bank, salt="pepper").trained_wiring == (3, 6, 9)
+    with pytest.raises(HsfError, match="--salt") as refused:
+        compare(tmp_path / "a.fp", bank)
+    assert refused.value.exit_code == 2
+    with pytest.raises(HsfError) as unmatched:
+        compare(tmp_path / "a.fp", bank, salt="salt")
+    assert unmatched.value.code == "nothing-compared"
+
+
+def cut(world: World, first: int = 0, extra: int | None = None) -> World:
+    """A world whose sequences start later, or have one more token in front (with rows that belong to nothing)."""
+    tokens, banks = [], []
+    for ids, bank in zip(world.tokens, world.banks, strict=True):
+        head = ids[:0] if extra is None else torch.tensor([extra])
+        tokens.append(torch.cat([head, ids[first:]]))
+        banks.append({state: torch.cat([rows[: len(head)] * 0.5, rows[first:]]) for state, rows in bank.items()})
+    return World(world.embedding, world.gain, tuple(tokens), tuple(banks))
+
+
+@pytest.mark.parametrize(("first", "extra"), [(60, None), (0, 96)])
+@pytest.mark.parametrize("sketched", [False, True])
+def test_a_tail_and_a_leading_token_are_aligned_by_tokens(
+    tmp_path: Path, first: int, extra: int | None, sketched: bool
+) -> None:
+    world = make_world(lengths=(150, 220, 180))
+    dump = write_dump(world, tmp_path / "dump", TRUTH)
+    bank = write_bank(cut(world, first, extra), tmp_path / "bank")
+    if sketched:
+        fingerprint(dump, tmp_path / "dump.fp")
+        fingerprint(bank, tmp_path / "bank.fp")
+        dump, bank = tmp_path / "dump.fp", tmp_path / "bank.fp"
+    result = compare(dump, bank)
+    assert result.trained_wiring == (3, 6, 9)
+    if sketched:  # both sides may well have chosen the very same windows
+        assert set(result.alignments) <= {"windows", "same"}
+    else:
+        assert result.alignments == {"tail" if first else "leading-token": 3}
+        assert "alignment-used" in codes(result)
+    assert sum(result.alignments.values()) == 3
+
+
+@pytest.mark.parametrize("lag", [1, -1, 3, -2])
+def test_a_lag_is_seen_in_fingerprints_of_both_sides(tmp_path: Path, lag: int) -> None:
+    world = long_world()
+    late = [{state: rows.roll(lag, dims=0) for state, rows in bank.items()} for bank in world.banks]
+    dump = write_dump(World(world.embedding, world.gain, world.tokens, tuple(late)), tmp_path / "dump", TRUTH)
+    fingerprint(dump, tmp_path / "dump.fp")
+    fingerprint(write_bank(world, tmp_path / "bank"), tmp_path / "bank.fp")
+    result = compare(tmp_path / "dump.fp", tmp_path / "bank.fp")
+    found = [item for item in result.findings if item.code == "rows-lagged"]
+    assert len(found) == 4
+    assert ("late" if lag > 0 else "early") in found[0].message
+
+
+def test_fingerprints_of_other_seeds_are_refused(tmp_path: Path) -> None:
+    world = long_world()
+    fingerprint(write_dump(world, tmp_path / "dump", TRUTH), tmp_path / "a.fp", seed=1)
+    fingerprint(write_bank(world, tmp_path / "bank"), tmp_path / "b.fp", seed=2)
+    with pytest.raises(HsfError, match="--seed") as refused:
+        compare(tmp_path / "a.fp", tmp_path / "b.fp")
+    assert refused.value.exit_code == 2
+
+
+def test_sides_that_are_swapped_are_refused(tmp_path: Path) -> None:
+    world = long_world()
+    dump, bank = write_dump(world, tmp_path / "dump", TRUTH), write_bank(world, tmp_path / "bank")
+    fingerprint(bank, tmp_path / "bank.fp")
+    fingerprint(dump, tmp_path / "dump.fp")
+    for first, second in ((tmp_path / "bank.fp", bank), (dump, tmp_path / "dump.fp")):
+        with pytest.raises(HsfError, match="argument") as refused:
+            compare(first, second)
+        assert refused.value.code == "usage"
+
+
+def test_an_existing_file_is_never_overwritten(tmp_path: Path) -> None:
+    dump = write_dump(long_world(), tmp_path / "dump", TRUTH)
+    fingerprint(dump, tmp_path / "a.fp")
+    with pytest.raises(HsfError) as refused:
+        fingerprint(dump, tmp_path / "a.fp")
+    assert refused.value.code == "write-refused"
+
+
+def test_a_torn_fingerprint_is_refused(tmp_path: Path) -> None:
+    world = long_world()
+    bank = write_bank(world, tmp_path / "bank")
+    fingerprint(bank, tmp_path / "b.fp")
+    whole = (tmp_path / "b.fp").read_bytes()
+    (tmp_path / "b.fp").write_bytes(whole[:-100])
+    with pytest.raises(HsfError) as refused:
+        compare(write_dump(world, tmp_path / "dump", TRUTH), tmp_path / "b.fp")
+    assert refused.value.code == "capture-foreign"
+
+
+def test_a_nan_row_stays_a_nan_row(tmp_path: Path) -> None:
+    world = make_world()
+    world.banks[0][6][5, 2] = float("nan")
+    dump = write_dump(world, tmp_path / "dump", TRUTH)
+    world.banks[0][6][5, 2] = 0.0
+    fingerprint(dump, tmp_path / "dump.fp")
+    result = compare(tmp_path / "dump.fp", write_bank(world, tmp_path / "bank"))
+    assert any(item.code == "channel-unreadable" and "row 5" in item.message for item in result.findings)
+    assert result.trained_wiring == (3, 6, 9)
