@@ -10,7 +10,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,6 +109,7 @@ class Capture:
 
     path: Path
     manifest: Manifest
+    _verified: set[str] = field(default_factory=set, repr=False, compare=False)
 
     @property
     def requests(self) -> tuple[RequestEntry, ...]:
@@ -116,13 +117,16 @@ class Capture:
         return self.manifest.requests
 
     def read(self, entry: RequestEntry) -> CapturedRequest:
-        """Open one request: its header is checked against the manifest, its tensors stay on disk.
+        """Open one request: its bytes are checked against the manifest once, its tensors stay on disk.
 
         Raises:
-            HsfError: The file is torn, or lacks a tensor or the shape that the manifest promises.
+            HsfError: The file is torn or altered, or lacks a tensor or the shape that the manifest promises.
         """
         file = self.path / entry.file
-        check_request(file, entry, self.manifest)
+        if entry.file not in self._verified:
+            check_request(file, entry, self.manifest)
+            self._verify(entry)
+            self._verified.add(entry.file)
         return CapturedRequest(file, self.manifest.states, self.manifest.served)
 
     def verify(self) -> None:
@@ -132,12 +136,15 @@ class Capture:
             HsfError: A file was altered (``capture-unfinished``).
         """
         for entry in self.requests:
-            if file_sha256(self.path / entry.file) != entry.sha256:
-                raise _altered(self.path / entry.file, "its bytes are not those that were written")
+            self._verify(entry)
+
+    def _verify(self, entry: RequestEntry) -> None:
+        if file_sha256(self.path / entry.file) != entry.sha256:
+            raise _altered(self.path / entry.file, "its bytes are not those that were written")
 
 
 def open_capture(path: Path) -> Capture:
-    """Open a capture and check that every file is there in its recorded size; ``Capture.verify`` checks the bytes.
+    """Open a capture and check that every file is there in its recorded size; reading a request checks its bytes.
 
     Raises:
         HsfError: ``not-found``; ``capture-foreign`` for another format or version; ``capture-unfinished`` when it was

@@ -113,7 +113,8 @@ def _named_tensors(header: ManifestHeader, request: RequestTensors) -> dict[str,
     if tuple(request.states) != header.states or len(request.served) != header.served:
         raise ValueError(f"states {tuple(request.states)}, {len(request.served)} slots; the header says otherwise")
     wide = {tensor_name(state): tensor for state, tensor in request.states.items()}
-    wide |= {f"served.{slot}": tensor for slot, tensor in enumerate(request.served)}
+    # a live hook hands over views of the very states that it recorded, and safetensors takes no shared storage
+    wide |= {f"served.{slot}": tensor.clone() for slot, tensor in enumerate(request.served)}
     for name, tensor in wide.items():
         if tuple(tensor.shape) != (rows, width) or not tensor.is_floating_point():
             raise ValueError(f"{name} must be float [{rows}, {width}], got {tensor.dtype} {tuple(tensor.shape)}")

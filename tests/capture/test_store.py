@@ -9,6 +9,7 @@ import shutil
 import stat
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -231,3 +232,22 @@ def test_a_capture_of_any_version_is_recognised_as_one(capture: Capture) -> None
     assert is_capture(capture.path)
     edit_manifest(capture.path, version=7)
     assert is_capture(capture.path)
+
+
+def test_altered_bytes_are_found_when_a_request_is_read(capture: Capture) -> None:
+    """A flipped byte changes no size and no header, and would drop or move rows without a word."""
+    file = capture.path / capture.requests[0].file
+    raw = bytearray(file.read_bytes())
+    raw[-1] ^= 0xFF
+    file.write_bytes(raw)
+    opened = open_capture(capture.path)
+    assert code_of(lambda: opened.read(opened.requests[0])) == "capture-unfinished"
+    assert opened.read(opened.requests[1]).token_ids.shape == (5,)
+
+
+def test_served_states_may_be_the_very_tensors_of_the_bank(tmp_path: Path) -> None:
+    """A live hook hands over what it recorded, not copies."""
+    head = makers.header(served=1)
+    base = makers.request(3, head)
+    written = write_capture(tmp_path / "cap", head, [replace(base, served=(base.states[0],))])
+    assert torch.equal(written.read(written.requests[0]).served[0].values, base.states[0])
