@@ -1,9 +1,7 @@
-"""The command line: registers the commands, and is the only place where an error becomes an exit code."""
+"""The command line: registers the commands."""
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 from typing import Annotated
 
@@ -14,11 +12,11 @@ from hsforensics.cli.capture import capture_command
 from hsforensics.cli.compare import compare_command
 from hsforensics.cli.demo import demo_command
 from hsforensics.cli.draft_eval import draft_eval_command
+from hsforensics.cli.exits import run
 from hsforensics.cli.findings import findings_command
+from hsforensics.cli.fingerprint import fingerprint_command
 from hsforensics.cli.fix_config import fix_config_command
 from hsforensics.cli.rules import rules_command
-from hsforensics.errors import EXIT_BUG, EXIT_INTERRUPTED, HsfError
-from hsforensics.report.console import visible
 
 app = typer.Typer(
     name="hsforensics",
@@ -30,6 +28,7 @@ app = typer.Typer(
 app.command("demo")(demo_command)
 app.command("capture")(capture_command)
 app.command("compare")(compare_command)
+app.command("fingerprint")(fingerprint_command)
 app.command("fix-config")(fix_config_command)
 app.command("draft-eval")(draft_eval_command)
 app.command("rules")(rules_command)
@@ -51,26 +50,6 @@ def _root(
     pass
 
 
-class _Interrupted(BaseException):
-    """Ctrl-C; not a KeyboardInterrupt, which typer would turn into exit code 1."""
-
-
-def _interrupt(_signal: int, _frame: object) -> None:
-    raise _Interrupted
-
-
 def main() -> None:
-    """Run the command line; every error a user can cause ends as one line on stderr and its exit code."""
-    signal.signal(signal.SIGINT, _interrupt)
-    try:
-        app()
-    except HsfError as error:
-        typer.echo(visible(f"hsforensics: {error}"), err=True)
-        sys.exit(error.exit_code)
-    except _Interrupted:
-        sys.exit(EXIT_INTERRUPTED)
-    except Exception as error:
-        if os.environ.get("HSF_DEBUG"):
-            raise
-        typer.echo(f"hsforensics: bug: {type(error).__name__}: {error}; set HSF_DEBUG=1 for the traceback", err=True)
-        sys.exit(EXIT_BUG)
+    """Run the command line and exit with its code; see ``hsforensics.cli.exits``."""
+    sys.exit(run(app))

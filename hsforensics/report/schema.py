@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hsforensics.errors import HsfError
-from hsforensics.results import CaptureResult, CompareResult, DraftEvalResult, FingerprintResult, FixConfigResult
+from hsforensics.results import (
+    SCHEMA_VERSION,
+    CaptureResult,
+    CompareResult,
+    DraftEvalResult,
+    FingerprintResult,
+    FixConfigResult,
+)
 from hsforensics.results_config import PermuteResult, UndoResult
 from hsforensics.results_demo import DemoResult
 from hsforensics.results_rules import RulesResult

@@ -66,7 +66,34 @@ def test_a_wrong_command_line_is_exit_2_without_a_traceback(arguments: tuple[str
     done = run(*arguments)
     assert done.returncode == 2
     assert done.stdout == ""
-    assert "Traceback" not in done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("hsforensics: error[")
+
+
+def test_nothing_typed_is_help_and_exit_2() -> None:
+    done = run()
+    assert done.returncode == 2
+    assert "compare" in done.stdout + done.stderr
+
+
+def test_a_reader_that_goes_away_is_no_difference() -> None:
+    code = "from hsforensics.cli.main import main; main()"
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, "findings", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert child.stdout is not None
+    assert child.stderr is not None
+    child.stdout.close()
+    assert (child.wait(), child.stderr.read()) == (141, b"")
+
+
+def test_a_full_disk_behind_stdout_is_one_line_and_exit_3() -> None:
+    code = "from hsforensics.cli.main import main; main()"
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-c", code, "findings", "--json"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, len(done.stderr.splitlines())) == (3, 1)
+    assert "error[write-refused]: stdout" in done.stderr
 
 
 def test_compare_exit_codes_and_streams(tmp_path: Path) -> None:

@@ -67,8 +67,10 @@ def test_nan_and_infinity_become_null() -> None:
         ("", "report-foreign", "no JSON"),
         ("[1]", "report-foreign", "list"),
         ('{"kind": "draft-eval"}', "report-foreign", "draft-eval"),
+        ("[" * 100_000, "report-foreign", "no JSON"),
+        ('{"kind": "compare"}', "report-foreign", "schema_version must be 1, got None"),
         ('{"kind": "compare", "schema_version": 1}', "report-foreign", "required"),
-        ('{"kind": "compare", "schema_version": 2}', "report-foreign", "'"),
+        ('{"kind": "compare", "schema_version": 2}', "report-foreign", "must be 1, got 2"),
     ],
 )
 def test_a_foreign_report_is_refused_with_the_reason(tmp_path: Path, text: str | None, code: str, words: str) -> None:
@@ -78,3 +80,11 @@ def test_a_foreign_report_is_refused_with_the_reason(tmp_path: Path, text: str |
     with pytest.raises(HsfError, match=words) as refused:
         load_compare_report(file)
     assert refused.value.code == code
+
+
+@pytest.mark.parametrize(("key", "junk"), [("tokens", "30"), ("trained_wiring", [True, 31, 59]), ("tokens", 1.5)])
+def test_values_of_another_type_are_refused_not_converted(tmp_path: Path, key: str, junk: object) -> None:
+    file = tmp_path / "report.json"
+    file.write_text(json.dumps({**json.loads(to_json(report())), key: junk}))
+    with pytest.raises(HsfError, match=key):
+        load_compare_report(file)
