@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -40,6 +40,9 @@ def relative_distance(values: Tensor, state: Tensor) -> Tensor:
 def distance_tables(channels: Sequence[Tensor], states: Iterable[Tensor]) -> list[Tensor]:
     """``relative_distance`` of every channel to every state; each state is read once for all channels.
 
+    On a GPU one fused kernel does a batch of states in a single pass over memory (``distance_cuda``); elsewhere, and
+    for what the kernel does not take, tiles of plain torch.
+
     Args:
         channels: C tensors [T, H].
         states: S tensors [T, H]; may be a generator that loads one at a time.
@@ -49,8 +52,36 @@ def distance_tables(channels: Sequence[Tensor], states: Iterable[Tensor]) -> lis
     """
     import torch
 
-    columns = [[relative_distance(values, state) for values in channels] for state in states]  # S x C x [T]
+    if not channels:
+        return []
+    parts = [_tables(channels, batch) for batch in _batches(states, channels[0].is_cuda)]  # [T, s] for each channel
+    return [torch.cat([part[place] for part in parts], dim=1) for place in range(len(channels))] if parts else []
+
+
+def _tables(channels: Sequence[Tensor], states: Sequence[Tensor]) -> list[Tensor]:
+    import torch
+
+    from hsforensics.matching.distance_cuda import fused_tables, usable
+
+    if usable(channels, states):
+        return fused_tables(channels, states)
+    columns = [[relative_distance(values, state) for values in channels] for state in states]  # s x C x [T]
     return [torch.stack(list(table), dim=1) for table in zip(*columns, strict=True)]
+
+
+def _batches(states: Iterable[Tensor], on_gpu: bool) -> Iterator[list[Tensor]]:
+    """States one by one on a CPU, and on a GPU as many as a quarter of its free memory holds."""
+    import torch
+
+    batch: list[Tensor] = []
+    for state in states:
+        batch.append(state)
+        size = state.numel() * state.element_size()
+        if not on_gpu or (len(batch) + 1) * size > torch.cuda.mem_get_info(state.device)[0] // 4:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
 
 
 def scaled_distance(values: Tensor, other: Tensor) -> tuple[float, float]:

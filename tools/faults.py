@@ -1,0 +1,409 @@
+"""Faults for the evidence engine: scenes of real or synthetic states, and one function for each way to break them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from hsforensics.capture.manifest import ManifestHeader
+from hsforensics.dumps.layout import DumpSet, RawSample
+from hsforensics.flows.compare import compare_inputs
+from hsforensics.flows.compare_inputs import Inputs
+from hsforensics.flows.memory_bank import MemoryBank, MemoryRequest
+from hsforensics.results import CompareResult
+from hsforensics.states import POSTNORM, Channel, Sample, State
+
+FLOOR = 3  # rows at the start that faults leave alone, so that every sample can be paired by its head
+
+
+@dataclass(frozen=True)
+class Scene:
+    """States of a few sequences: for each the token ids [T], and state -> [T, H], middle states included."""
+
+    name: str
+    layers: int
+    truth: tuple[int, ...]
+    tokens: tuple[Tensor, ...]
+    banks: tuple[dict[State, Tensor], ...]
+
+    @property
+    def width(self) -> int:
+        """H."""
+        return int(self.banks[0][0].shape[1])
+
+
+@dataclass
+class Sides:
+    """What a comparison is given, before and after faults: per sample the dump's channels, and what was served."""
+
+    scene: Scene
+    dump: list[list[Tensor]]
+    served: list[list[Tensor]]
+    tokens: list[Tensor]
+    masks: list[Tensor | None] = field(default_factory=list)
+
+    def serve(self, slot: int, make: Callable[[dict[State, Tensor]], Tensor]) -> None:
+        """Replace a served slot in every sample."""
+        for values, bank in zip(self.served, self.scene.banks, strict=True):
+            values[slot] = make(bank)
+
+
+def healthy(scene: Scene, noise: Callable[[Tensor], Tensor]) -> Sides:
+    """Both sides as they should be; ``noise`` is what storing or computing did to the dump."""
+    states: tuple[State, ...] = (*scene.truth, POSTNORM)
+    return Sides(
+        scene,
+        [[noise(bank[state]) for state in states] for bank in scene.banks],
+        [[bank[state].clone() for state in scene.truth] for bank in scene.banks],
+        [tokens.clone() for tokens in scene.tokens],
+        [None] * len(scene.tokens),
+    )
+
+
+def judge(sides: Sides) -> CompareResult:
+    """Compare the two sides, as ``hsforensics compare DUMPS LIVE`` would."""
+    scene = sides.scene
+    states = tuple(scene.banks[0])
+    header = ManifestHeader(
+        kind="live",
+        engine="engine",
+        engine_version="1",
+        dtype="bfloat16",
+        device="cpu",
+        target_path="target",
+        target_wrapper="TargetForCausalLM",
+        target_inner="TargetForCausalLM",
+        target_config_sha256="0" * 64,
+        layers=scene.layers,
+        hidden_size=scene.width,
+        states=states,
+        served=len(sides.served[0]),
+    )
+    requests = [
+        MemoryRequest(tokens, bank, tuple(Channel(i, f"served.{i}", None, v) for i, v in enumerate(values)))
+        for tokens, bank, values in zip(scene.tokens, scene.banks, sides.served, strict=True)
+    ]
+    samples = [
+        Sample(
+            f"data_{number}",
+            Path(f"data_{number}"),
+            tokens,
+            tuple(Channel(i, f"hidden_states[{i}]", None, v) for i, v in enumerate(values)),
+            mask,
+        )
+        for number, (tokens, values, mask) in enumerate(zip(sides.tokens, sides.dump, sides.masks, strict=True))
+    ]
+    dumps = DumpSet(Path("dump"), "memory", (), None, None, _never)
+    return compare_inputs(Inputs(dumps, samples, MemoryBank(Path("live"), header, requests)), device="cpu")
+
+
+def _never(path: Path) -> RawSample:
+    raise AssertionError(path)
+
+
+# -- noise ------------------------------------------------------------------------------------------------------
+
+
+def cast(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """A round trip through a dtype."""
+    return values.to(dtype)
+
+
+def fp8(values: Tensor) -> Tensor:
+    """A round trip through float8_e4m3fn with one scale for each row."""
+    wide = values.float()
+    scale = wide.abs().amax(dim=1, keepdim=True).clamp_min(1e-12) / 448.0
+    return ((wide / scale).to(torch.float8_e4m3fn).float() * scale).bfloat16()
+
+
+def int4(values: Tensor, group: int = 32) -> Tensor:
+    """A round trip through symmetric int4 with one scale for each group of values."""
+    wide = values.float()
+    rows, width = wide.shape
+    parts = wide.view(rows, width // (group if width % group == 0 else 16), -1)
+    scale = parts.abs().amax(dim=2, keepdim=True).clamp_min(1e-12) / 7.0
+    return ((parts / scale).round().clamp(-8, 7) * scale).view(rows, width).bfloat16()
+
+
+NOISES: dict[str, Callable[[Tensor], Tensor]] = {
+    "none": lambda values: values.clone(),
+    "bf16": lambda values: values.bfloat16(),
+    "fp16": lambda values: values.half(),
+    "fp8": fp8,
+    "int4": int4,
+}
+"""Name -> what it does to a dump's channel [T, H]."""
+
+
+# -- faults -----------------------------------------------------------------------------------------------------
+
+
+def _unit(values: Tensor) -> Tensor:
+    wide = values.float()
+    found: Tensor = wide / wide.square().mean(dim=1, keepdim=True).sqrt()
+    return found
+
+
+def _seeded(*shape: int, seed: int = 1) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def _offsets(sides: Sides, offsets: Sequence[int]) -> None:
+    for slot, offset in enumerate(offsets):
+        state = sides.scene.truth[slot] + offset
+        sides.serve(slot, lambda bank, state=state: bank[state].clone())  # type: ignore[misc]
+
+
+def _embedding_first(sides: Sides) -> None:
+    for slot, state in enumerate((0, *sides.scene.truth[:-1])):
+        sides.serve(slot, lambda bank, state=state: bank[state].clone())  # type: ignore[misc]
+
+
+def _swapped(sides: Sides) -> None:
+    for values in sides.served:
+        values[0], values[1] = values[1], values[0]
+
+
+def _missing(sides: Sides) -> None:
+    for values in sides.served:
+        values.pop()
+
+
+def _served(make: Callable[[dict[State, Tensor], int], Tensor], slot: int, sides: Sides) -> None:
+    state = sides.scene.truth[slot]
+    sides.serve(slot, lambda bank: make(bank, state).to(bank[0].dtype))
+
+
+def _mlp(bank: dict[State, Tensor], state: int) -> Tensor:
+    return bank[state].float() - bank[f"mid:{state - 1}"].float()
+
+
+def _attention(bank: dict[State, Tensor], state: int) -> Tensor:
+    return bank[f"mid:{state}"].float() - bank[state].float()
+
+
+def _partial(bank: dict[State, Tensor], state: int) -> Tensor:
+    """What one of two ranks holds: half of the MLP's output on average, and something of its own."""
+    branch = _mlp(bank, state)
+    own = _seeded(*branch.shape)
+    own *= 0.3 * branch.norm(dim=1, keepdim=True) / own.norm(dim=1, keepdim=True)
+    return bank[f"mid:{state - 1}"].float() + 0.5 * branch + own
+
+
+def _rotated(bank: dict[State, Tensor], state: int) -> Tensor:
+    width = bank[state].shape[1]
+    return bank[state].float() @ torch.linalg.qr(_seeded(width, width)).Q
+
+
+def _lagged(bank: dict[State, Tensor], state: int) -> Tensor:
+    return bank[state].roll(1, dims=0)
+
+
+def _foreign(slot: int, sides: Sides) -> None:
+    """Each request is served the rows of the next one."""
+    state = sides.scene.truth[slot]
+    banks = sides.scene.banks
+    for number, values in enumerate(sides.served):
+        other = banks[(number + 1) % len(banks)][state]
+        rows = min(len(other), len(values[slot]))
+        values[slot] = values[slot].clone()
+        values[slot][:rows] = other[:rows]
+
+
+def _late_rows(slot: int, sides: Sides) -> None:
+    """The last 30 % of each dumped channel belong to another sample."""
+    for number, values in enumerate(sides.dump):
+        start = int(0.7 * len(values[slot]))
+        other = sides.scene.banks[(number + 1) % len(sides.dump)][sides.scene.truth[slot]]
+        values[slot] = values[slot].clone()
+        rows = min(len(values[slot]), len(other)) - start
+        values[slot][start : start + rows] = other[start : start + rows].to(values[slot].dtype)
+
+
+def _image_tokens(slot: int, sides: Sides) -> None:
+    """Rows of the most frequent token ids hold the state plus something that is injected later on the other side."""
+    common = torch.cat(sides.tokens).bincount().argsort(descending=True)[:2]
+    for values, tokens in zip(sides.dump, sides.tokens, strict=True):
+        hit = torch.isin(tokens, common)
+        wide = values[slot].float()
+        extra = _seeded(*wide.shape) * wide.norm(dim=1, keepdim=True) / wide.shape[1] ** 0.5
+        values[slot] = torch.where(hit[:, None], wide + extra, wide).to(values[slot].dtype)
+
+
+def _rows(change: Callable[[Tensor], None], slot: int, sides: Sides) -> None:
+    for values in sides.dump:
+        values[slot] = values[slot].clone()
+        change(values[slot])
+
+
+def _nan(values: Tensor) -> None:
+    values[FLOOR] = float("nan")
+
+
+def _zero(values: Tensor) -> None:
+    values[len(values) // 2 :] = 0
+
+
+def _stuck(values: Tensor) -> None:
+    values[len(values) // 2 :] = values[len(values) // 2].clone()
+
+
+def _doubled(values: Tensor) -> None:
+    values[20:30] = values[5:15].clone()
+
+
+def _stale(slot: int, sides: Sides) -> None:
+    """The first rows of every later sample are those of the sample before."""
+    for before, values in zip([v[slot] for v in sides.dump], sides.dump[1:], strict=False):
+        rows = min(len(before), len(values[slot])) // 2
+        values[slot] = values[slot].clone()
+        values[slot][FLOOR:rows] = before[FLOOR:rows]
+
+
+def _tail(slot: int, sides: Sides) -> None:
+    for values in sides.dump:
+        values[slot] = values[slot][8:].clone()
+
+
+def _woven(sides: Sides) -> None:
+    for values in sides.dump:
+        joined = torch.stack(values, dim=2).flatten(1)  # [T, H * n], value by value
+        values[:] = [part.clone() for part in joined.chunk(len(values), dim=1)]
+
+
+def _wrong_width(sides: Sides) -> None:
+    """Four states read as three channels of another width."""
+    for values in sides.dump:
+        values[:] = [part.clone() for part in torch.cat(values, dim=1).chunk(3, dim=1)]
+
+
+def _mixed_set(sides: Sides) -> None:
+    for values, bank in list(zip(sides.dump, sides.scene.banks, strict=True))[-1:]:
+        for slot, state in enumerate(sides.scene.truth):
+            values[slot] = bank[state + 1].to(values[slot].dtype)
+
+
+def _equal_channels(sides: Sides) -> None:
+    for values in sides.dump:
+        values[0] = values[1].clone()
+
+
+def _no_mask(sides: Sides) -> None:
+    sides.masks = [torch.zeros(len(tokens), dtype=torch.int64) for tokens in sides.tokens]
+
+
+def _short_mask(sides: Sides) -> None:
+    sides.masks = [torch.ones(len(tokens) - 2, dtype=torch.int64) for tokens in sides.tokens]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One way to break a healthy pair.
+
+    Attributes:
+        name: For tables.
+        apply: Breaks the sides; slot faults take the slot first.
+        codes: Finding codes, any of which names it.
+        slots: How many slots it needs for itself: 0 for faults of whole sides, 1 for one slot (the one given).
+        side: Where it acts.
+    """
+
+    name: str
+    apply: Callable[..., None]
+    codes: tuple[str, ...]
+    slots: int
+    side: str
+
+    def inject(self, sides: Sides, slot: int = 1) -> None:
+        """Break the sides, at a slot if it is a fault of one slot."""
+        if self.slots:
+            self.apply(slot, sides)
+        else:
+            self.apply(sides)
+
+
+def _whole(name: str, apply: Callable[[Sides], None], *codes: str, side: str = "served") -> Fault:
+    return Fault(name, apply, codes, 0, side)
+
+
+def _slot(name: str, apply: Callable[[int, Sides], None], *codes: str, side: str = "served") -> Fault:
+    return Fault(name, apply, codes, 1, side)
+
+
+FAULTS: tuple[Fault, ...] = (
+    _whole("every state one deeper", partial(_offsets, offsets=(1, 1, 1)), "offset-uniform"),
+    _whole("every state one shallower", partial(_offsets, offsets=(-1, -1, -1)), "offset-uniform"),
+    _whole("one state one deeper", partial(_offsets, offsets=(0, 1, 0)), "offset-mixed"),
+    _whole("embedding first", _embedding_first, "offset-mixed", "offset-uniform"),
+    _whole("two states swapped", _swapped, "channel-order"),
+    _whole("last state not delivered", _missing, "channel-count"),
+    _slot("state after an RMS norm", partial(_served, lambda bank, state: _unit(bank[state])), "norm-applied"),
+    _slot("MLP branch without residual", partial(_served, _mlp), "residual-missing"),
+    _slot("attention branch without residual", partial(_served, _attention), "residual-missing"),
+    _slot("sum of one rank only", partial(_served, _partial), "partial-sum"),
+    _slot("state times 1.5", partial(_served, lambda bank, state: bank[state].float() * 1.5), "scaled"),
+    _slot("state rotated", partial(_served, _rotated), "rotated"),
+    _slot("rows one late", partial(_served, _lagged), "rows-lagged"),
+    _slot("rows of another request", _foreign, "rows-foreign"),
+    _slot("buffer of a later layer", partial(_served, lambda bank, state: bank[state + 2]), "offset-mixed"),
+    _slot("late rows of another sample", _late_rows, "rows-disagree", "rows-foreign", "rows-stale", side="dump"),
+    _slot("image tokens differ", _image_tokens, "rows-disagree", side="dump"),
+    _slot("NaN row", partial(_rows, _nan), "channel-unreadable", side="dump"),
+    _slot("half of the rows zero", partial(_rows, _zero), "rows-constant", side="dump"),
+    _slot("one row repeated", partial(_rows, _stuck), "rows-constant", side="dump"),
+    _slot("rows of other tokens repeated", partial(_rows, _doubled), "rows-duplicate", side="dump"),
+    _slot("rows of the sample before", _stale, "rows-stale", side="dump"),
+    _slot("only the last rows (cached prefix)", _tail, "rows-short", side="dump"),
+    _whole("joined tensor cut along the wrong axis", _woven, "split-width", side="dump"),
+    _whole("joined tensor cut at the wrong width", _wrong_width, "split-width", side="dump"),
+    _whole("one file made by another rule", _mixed_set, "set-mixed", side="dump"),
+    _whole("two channels are one buffer", _equal_channels, "channels-equal", side="dump"),
+    _whole("loss mask all zero", _no_mask, "mask-empty", side="dump"),
+    _whole("loss mask too short", _short_mask, "mask-length", side="dump"),
+)
+"""Every fault of the suite."""
+
+
+# -- scenes -----------------------------------------------------------------------------------------------------
+
+
+def synthetic(seed: int = 0, layers: int = 12, width: int = 96, lengths: Sequence[int] = (64, 56, 72)) -> Scene:
+    """A random residual stream: every branch moves the stream by a fifth of its norm in a random direction."""
+    generator = torch.Generator().manual_seed(seed)
+    embedding = torch.randn(61, width, generator=generator)
+    tokens, banks = [], []
+    for length in lengths:
+        ids = torch.randint(0, 61, (length,), generator=generator)
+        state = embedding[ids]
+        bank: dict[State, Tensor] = {0: state}
+        for layer in range(layers):
+            for name in (f"mid:{layer}", layer + 1):
+                step = torch.randn(length, width, generator=generator) / width**0.5
+                state = state + 0.22 * state.norm(dim=1, keepdim=True) * step
+                bank[name] = state
+        bank[POSTNORM] = _unit(state)
+        tokens.append(ids)
+        banks.append({name: value.bfloat16() for name, value in bank.items()})
+    truth = (layers // 4, layers // 2, layers - 3)
+    return Scene("synthetic stream", layers, truth, tuple(tokens), tuple(banks))
+
+
+def real(model: Path, texts: Sequence[str], rows: int = 96) -> Scene:
+    """States of a real target, computed by transformers, middle states included."""
+    from transformers import AutoTokenizer
+
+    from hsforensics.capture.reference import reference_bank
+    from hsforensics.capture.transformers_model import load_reference
+    from hsforensics.models.target import load_target
+
+    reference = load_reference(load_target(model), "bf16", "cpu")
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    tokens = tuple(torch.tensor(tokenizer(text)["input_ids"][:rows]) for text in texts)
+    banks = tuple(reference_bank(reference, ids, middle=True) for ids in tokens)
+    layers = len(reference.layers)
+    return Scene("SmolLM2-135M", layers, (2, layers // 2, layers - 3), tokens, banks)
