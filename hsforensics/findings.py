@@ -82,7 +82,7 @@ _KINDS = (
         "channel-ambiguous",
         "warning",
         "The evidence cannot tell several states apart for this channel.",
-        "Give more evidence (a bank, more tokens), or decide with hsforensics draft-eval.",
+        "Give more evidence: a bank, more tokens. hsforensics draft-eval only settles states that are far apart.",
     ),
     FindingKind(
         "bank-needed",
@@ -196,7 +196,7 @@ _KINDS = (
         "noise-floor",
         "warning",
         "Repeated captures differ as much as neighbouring states do, so values cannot tell these apart.",
-        "Capture in a higher precision, or decide with hsforensics draft-eval.",
+        "Capture in a higher precision: hsforensics draft-eval does not tell neighbours apart either.",
     ),
     FindingKind(
         "set-mixed",
@@ -307,6 +307,18 @@ _KINDS = (
         "Too few sequences for an interval, since tokens of one sequence correlate.",
         "Use at least two sequences, better ten.",
     ),
+    FindingKind(
+        "sequences-repeated",
+        "warning",
+        "Sequences with the same token ids are copies of one another: each counts once.",
+        "Use distinct sequences: copies add no evidence and make intervals look narrow.",
+    ),
+    FindingKind(
+        "target-differs",
+        "warning",
+        "The target given is not, byte for byte or by value, the one that the capture was made with.",
+        "Give the very target of the capture, or capture again with this one.",
+    ),
     # -- live capture -------------------------------------------------------------------------------------------
     FindingKind(
         "served-off-bank",
@@ -388,6 +400,24 @@ _KINDS = (
         "Ask which ids would do: hsforensics rules --states, or let hsforensics fix-config write them.",
     ),
     FindingKind(
+        "flag-ignored",
+        "error",
+        "The drafter needs a norm that this engine version leaves out, which changes every draft.",
+        "Serve with a version that honours it, or train without it.",
+    ),
+    FindingKind(
+        "contract-broken",
+        "error",
+        "The drafter, its target or a capture is not what the drafter's contract promises.",
+        "Find out which side changed; write the contract anew only after training anew.",
+    ),
+    FindingKind(
+        "contract-target-config",
+        "warning",
+        "The target's config changed since training, though its class and sizes did not.",
+        "Compare the two configs: rope, norms and vocabulary matter, names do not.",
+    ),
+    FindingKind(
         "keys-conflict",
         "warning",
         "Several keys of the config hold layer ids, and engines read different ones.",
@@ -410,13 +440,13 @@ _KINDS = (
         "draft-best",
         "info",
         "One wiring gives the drafter a clearly higher accuracy than the others.",
-        "Take it as the trained wiring if the values agree.",
+        "The others are miswired. Whether it is the trained wiring to the last state, only values say: compare.",
     ),
     FindingKind(
         "draft-undecided",
         "warning",
-        "Two wirings give accuracies whose difference is within its interval.",
-        "Evaluate more sequences.",
+        "No wiring is clearly better than all others: too few sequences, too small a lead, or neighbouring states.",
+        "Evaluate more sequences; neighbouring states are told apart by values: hsforensics compare.",
     ),
     FindingKind(
         "data-off-policy",

@@ -10,6 +10,7 @@ import typer
 import hsforensics
 from hsforensics.cli.capture import capture_command
 from hsforensics.cli.compare import compare_command
+from hsforensics.cli.contract import contract_app
 from hsforensics.cli.demo import demo_command
 from hsforensics.cli.draft_eval import draft_eval_command
 from hsforensics.cli.exits import run
@@ -32,6 +33,7 @@ app.command("fingerprint")(fingerprint_command)
 app.command("fix-config")(fix_config_command)
 app.command("draft-eval")(draft_eval_command)
 app.command("rules")(rules_command)
+app.add_typer(contract_app, name="contract")
 app.command("findings")(findings_command)
 
 

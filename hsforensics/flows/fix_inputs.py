@@ -101,7 +101,7 @@ def resolve_inputs(config: DrafterConfig, wishes: FixWishes) -> FixInputs:
     if report is not None:
         refuse_foreign(report, side)
     trained = wiring or (trained_wiring(report) if report else ())
-    _check_slots(trained, side)
+    check_slots(trained, side)
     layers = _layers(wishes.layers, model, report)
     classes = _classes(model, report)
     chosen = _engines(wishes.engines, report)
@@ -178,7 +178,12 @@ def state_width(config: DrafterConfig, report: CompareResult | None, model: Targ
     return next((value for value in sources if isinstance(value, int) and value > 0), None)
 
 
-def _check_slots(wiring: tuple[State, ...], side: DrafterSide) -> None:
+def check_slots(wiring: tuple[State, ...], side: DrafterSide) -> None:
+    """Refuse a wiring of another length than ``fc`` takes.
+
+    Raises:
+        HsfError: ``usage``.
+    """
     if side.fc_channels not in (None, len(wiring)):
         message = f"{show_wiring(wiring)} has {len(wiring)} states, but fc.weight takes {side.fc_channels}"
         raise HsfError("usage", side.path, message, "give as many states as fc joins, in its order")

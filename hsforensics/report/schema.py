@@ -19,6 +19,7 @@ from hsforensics.results import (
     FixConfigResult,
 )
 from hsforensics.results_config import PermuteResult, UndoResult
+from hsforensics.results_contract import ContractResult
 from hsforensics.results_demo import DemoResult
 from hsforensics.results_rules import RulesResult
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 Result: TypeAlias = (
     CaptureResult
     | CompareResult
+    | ContractResult
     | DemoResult
     | DraftEvalResult
     | FingerprintResult
@@ -40,6 +42,7 @@ Result: TypeAlias = (
 RESULT_TYPES: dict[str, type[Any]] = {
     "capture": CaptureResult,
     "compare": CompareResult,
+    "contract": ContractResult,
     "demo": DemoResult,
     "draft-eval": DraftEvalResult,
     "fingerprint": FingerprintResult,

@@ -1,0 +1,42 @@
+"""``contract`` on a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hsforensics.report.console import visible
+from hsforensics.report.findings import print_findings
+from hsforensics.results_contract import ContractResult, ContractSlot
+from hsforensics.states import show_state, show_wiring
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_VERDICTS = {
+    "kept": "Kept: everything that was given agrees with the contract.",
+    "broken": "Broken: see the findings of severity error.",
+    "undecided": "Undecided: what was given could not be compared with the contract's values.",
+}
+
+
+def print_contract(result: ContractResult, out: Console) -> None:
+    """Print the whole result."""
+    _line(out, "contract", result.path)
+    _line(out, "promises", f"{show_wiring(result.states)}, values of {result.imprints} sequences")
+    for prediction in result.predicted:
+        _line(out, "engine", f"{prediction.engine}: {show_wiring(prediction.states)} (predicted)")
+    for slot in result.slots:
+        _line(out, f"slot {slot.slot}", _slot(slot))
+    print_findings(result.findings, out)
+    out.print()
+    out.print("Written." if result.action == "write" else _VERDICTS[result.verdict], markup=False)
+
+
+def _slot(slot: ContractSlot) -> str:
+    served = "nothing served" if slot.served is None else f"served at distance {slot.served:.4f}"
+    nearest = "" if slot.nearest is None else f", nearest {show_state(slot.nearest)} in the capture"
+    return f"promised {show_state(slot.promised)}: {slot.status}, {served}{nearest}"
+
+
+def _line(out: Console, name: str, value: str) -> None:
+    out.print(f"{name:<12}{visible(value)}", markup=False, soft_wrap=True)
