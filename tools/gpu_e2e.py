@@ -44,6 +44,7 @@ OWN_TEXT: Final = ("data_5.pt", "data_6.pt", "data_7.pt", "data_8.pt", "data_9.p
 """The dumps whose text the target wrote itself, greedily, after this many tokens of prompt:"""
 PROMPT: Final = 40
 NEW_TOKENS: Final = 80
+PORTS: Final = (21500, 22500, 23500, 24500, 25500)
 
 
 @dataclass
@@ -135,18 +136,14 @@ def run(incident: Path, folder: Path, python: Path, *, cpu: bool) -> list[Servin
     predicted = predict(incident, dumps, folder, right)
     bench = Bench(incident, dumps, folder, python, flags, "cpu" if cpu else "cuda", predicted)
     drafters = {name: _drafter(incident, folder / name.replace(" ", "-"), ids) for name, ids in situations.items()}
+    asked = [Serving(name, ids) for name, ids in situations.items()]
     with ThreadPoolExecutor(1 if cpu else len(situations)) as pool:
-        asked = [Serving(name, ids) for name, ids in situations.items()]
-        first = list(
-            pool.map(lambda i: bench.serve(drafters[asked[i].situation], asked[i], 21500 + 1000 * i), range(3))
-        )
+        first = list(pool.map(bench.serve, drafters.values(), asked, PORTS))
         again = [Serving(f"repaired: {row.situation}", None) for row, _ in first[1:]]
         for (row, compared), repaired in zip(first[1:], again, strict=True):
             fix_config(drafters[row.situation], report=compared, write=True)
             repaired.ids = _ids_of(drafters[row.situation])
-        second = list(
-            pool.map(lambda i: bench.serve(drafters[first[1 + i][0].situation], again[i], 25500 + 1000 * i), range(2))
-        )
+        second = list(pool.map(bench.serve, [drafters[row.situation] for row, _ in first[1:]], again, PORTS[3:]))
     return [row for row, _ in (*first, *second)]
 
 

@@ -7,10 +7,12 @@ safetensors is imported when the first file is written.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import queue
 import threading
+import time
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +24,8 @@ from hsforensics.capture.hook_batch import Piece
 
 SUFFIX = ".part.safetensors"
 COMPLAINTS = "complaints.txt"
-_QUEUE = 16  # passes that may wait for the disk; more are dropped, and the reader of the spool is told
+_QUEUE = 64  # passes that may wait for the disk; more are dropped, and the reader of the spool is told
+_EXIT_S = 5.0  # how long an engine that ends by itself may be held up by what is still to be written
 _MODE = 0o600
 
 
@@ -59,6 +62,13 @@ class Spool:
         self._count = 0
         self._queue: queue.Queue[tuple[SpoolPart, Any]] = queue.Queue(_QUEUE)
         threading.Thread(target=self._work, name="hsforensics-spool", daemon=True).start()
+        atexit.register(self.drain, _EXIT_S)
+
+    def drain(self, timeout_s: float) -> None:
+        """Wait until everything queued is on the disk, or the time is up."""
+        deadline = time.monotonic() + timeout_s
+        while self._queue.unfinished_tasks and time.monotonic() < deadline:
+            time.sleep(0.01)
 
     def put(self, part: SpoolPart) -> None:
         """Queue a pass; returns at once. Dropped with a complaint when the queue or the byte bound is full."""
@@ -92,6 +102,8 @@ class Spool:
                     self._write(part, piece)
             except Exception:  # noqa: BLE001 (the thread must live on, and the engine must not notice)
                 self.complain("a request could not be written")
+            finally:
+                self._queue.task_done()
 
     def _write(self, part: SpoolPart, piece: Piece) -> None:
         from safetensors.torch import save
