@@ -38,6 +38,7 @@ _EXITS = (
     ("draft-eval", "0", "evaluated"),
     ("draft-eval", "3", "nothing could be evaluated, or the drafter cannot be evaluated faithfully"),
     ("capture", "0", "written, whole"),
+    ("capture", "1", "written, whole, with a finding of severity error (unreadable dump files, an engine's fault)"),
     ("capture", "3", "nothing captured, or the destination must not be touched; nothing is left behind"),
     ("fingerprint", "0", "written, whole"),
     ("fingerprint", "3", "refused: nothing readable, or the file exists; nothing is written"),
@@ -52,6 +53,7 @@ def pages() -> Iterator[tuple[Path, str]]:
     yield DOCS / "cli.md", MARK + _cli_page()
     yield DOCS / "findings.md", MARK + _findings_page()
     yield DOCS / "exit-codes.md", MARK + _exit_page()
+    yield DOCS / "id-rules.md", MARK + id_rules_page()
     for kind in RESULT_TYPES:
         yield DOCS / "schema" / f"{kind}-1.json", json.dumps(json_schema(kind), indent=2) + "\n"
 
