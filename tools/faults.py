@@ -197,7 +197,8 @@ def _partial(bank: dict[State, Tensor], state: int) -> Tensor:
 
 def _rotated(bank: dict[State, Tensor], state: int) -> Tensor:
     width = bank[state].shape[1]
-    return bank[state].float() @ torch.linalg.qr(_seeded(width, width)).Q
+    turned: Tensor = bank[state].float() @ torch.linalg.qr(_seeded(width, width)).Q
+    return turned
 
 
 def _lagged(bank: dict[State, Tensor], state: int) -> Tensor:

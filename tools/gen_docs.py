@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from id_rules_page import id_rules_page
+
 from hsforensics.errors import ERROR_CODES
 from hsforensics.findings import CATALOGUE
 from hsforensics.report.schema import RESULT_TYPES, json_schema

@@ -57,8 +57,8 @@ def fused_tables(
 
     rows, width = channels[0].shape
     count, used = len(states), len(channels)
-    slots, room, tiles = _power(used + 1), _power(count), -(-width // tile)
-    sums = torch.empty(tiles, rows, slots, room, dtype=torch.float32, device=channels[0].device)
+    tiles = -(-width // tile)
+    sums = torch.empty(tiles, rows, used + 1, count, dtype=torch.float32, device=channels[0].device)
     distance_kernel[(rows, tiles)](
         _addresses(channels),
         _addresses(states),
@@ -67,21 +67,15 @@ def fused_tables(
         width,
         COUNT=count,
         CHANNELS=used,
-        SLOTS=slots,
-        ROOM=room,
         TILE=tile,
         X=_name(channels[0]),
         S=_name(states[0]),
         EXACT=width % tile == 0,
         num_warps=warps,
     )
-    total = sums[:, :, : used + 1, :count].sum(dim=0)  # [T, C + 1, S]
+    total = sums.sum(dim=0)  # [T, C + 1, S]
     norms = total[:, used].sqrt().clamp_min(_TINY)  # [T, S]
     return [total[:, channel].sqrt() / norms for channel in range(used)]
-
-
-def _power(count: int) -> int:
-    return 1 << (count - 1).bit_length()
 
 
 def _addresses(tensors: Sequence[Tensor]) -> Tensor:

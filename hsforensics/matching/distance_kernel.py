@@ -15,8 +15,6 @@ def distance_kernel(
     width,
     COUNT: tl.constexpr,
     CHANNELS: tl.constexpr,
-    SLOTS: tl.constexpr,
-    ROOM: tl.constexpr,
     TILE: tl.constexpr,
     X: tl.constexpr,
     S: tl.constexpr,
@@ -24,7 +22,7 @@ def distance_kernel(
 ):
     """Sums of squares for one tile of one row: of ``x - s`` for every channel and state, and of every state.
 
-    ``sums`` is [tiles, rows, SLOTS, ROOM] fp32: slot c < CHANNELS for ``x - s``, slot CHANNELS for the state's own.
+    ``sums`` is [tiles, rows, CHANNELS + 1, COUNT] fp32; the last of the ``CHANNELS + 1`` is the state's own.
     ``EXACT``: the width is a whole number of tiles, so no load needs a mask.
     """
     row = tl.program_id(0).to(tl.int64)
@@ -32,27 +30,22 @@ def distance_kernel(
     columns = tile * TILE + tl.arange(0, TILE)
     inside = columns < width
     place = row * width + columns
-    slots = tl.arange(0, SLOTS)
-    lanes = tl.arange(0, ROOM)
-    table = tl.zeros([SLOTS, ROOM], dtype=tl.float32)
+    base = sums + (tile * rows + row) * (CHANNELS + 1) * COUNT
     channels = ()
     for c in tl.static_range(CHANNELS):
         start = tl.multiple_of(tl.load(channel_table + c), 16).to(tl.pointer_type(X))
-        if EXACT:
+        if EXACT:  # noqa: SIM108 (decided when compiled)
             loaded = tl.load(start + place)
         else:
             loaded = tl.load(start + place, mask=inside, other=0.0)
-        channels = channels + (loaded,)
+        channels = channels + (loaded,)  # noqa: RUF005 (tuples of this language have no star)
     for s in range(COUNT):
         start = tl.multiple_of(tl.load(state_table + s), 16).to(tl.pointer_type(S))
         if EXACT:
             state = tl.load(start + place, eviction_policy="evict_first").to(tl.float32)
         else:
             state = tl.load(start + place, mask=inside, other=0.0).to(tl.float32)
-        here = lanes[None, :] == s
-        table = tl.where(here & (slots[:, None] == CHANNELS), tl.sum(state * state), table)
+        tl.store(base + CHANNELS * COUNT + s, tl.sum(state * state))
         for c in tl.static_range(CHANNELS):
             gap = channels[c].to(tl.float32) - state
-            table = tl.where(here & (slots[:, None] == c), tl.sum(gap * gap), table)
-    base = (tile * rows + row) * SLOTS * ROOM
-    tl.store(sums + base + slots[:, None] * ROOM + lanes[None, :], table)
+            tl.store(base + c * COUNT + s, tl.sum(gap * gap))

@@ -26,6 +26,10 @@ MATCH_SHARE_OF_GAP = 0.5
 FARTHEST = 0.7
 """A channel at least this far (relative) from every state is none: its cosine with them is under about 0.75."""
 
+UNANIMOUS, CLEAR_MARGIN = 0.9, 0.15
+"""Beyond the gap, votes this unanimous and a margin this clear still make a channel ambiguous rather than none: that is
+how strong noise on one state looks, while a stranger's rows disagree about which state is nearest."""
+
 MAJORITY = 0.5
 """A match needs more than this share of the votes, also at the low end of the interval."""
 
@@ -131,7 +135,8 @@ def _decide(found: Match, *, exact: bool, twin: bool) -> Match:
     if found.floor is not None and found.floor >= MATCH_SHARE_OF_GAP * gap:
         note = f"repeated captures differ by {found.floor:.3g}, neighbouring states by {gap:.3g}"
         return replace(found, identity="ambiguous", note=note)
-    if distance >= min(gap, FARTHEST):
+    unanimous = floor >= UNANIMOUS and (found.margin or 0.0) >= CLEAR_MARGIN
+    if distance >= FARTHEST or (distance >= gap and not unanimous):
         return replace(found, identity="none", note=f"no nearer than a wrong state would be (gap {gap:.3g})")
     if distance <= MATCH_SHARE_OF_GAP * gap and floor > MAJORITY:
         return replace(found, identity="match", note=f"within half the gap to the next state (gap {gap:.3g})")
