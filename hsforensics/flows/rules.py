@@ -16,8 +16,9 @@ from hsforensics.rules.forward import Serving, find_serving, serve
 from hsforensics.rules.functions import Ids
 from hsforensics.rules.introspect.read import Introspection, introspect
 from hsforensics.rules.inverse import ids_to_write
-from hsforensics.rules.lookup import caveats_for, has_rule, parse_engine
-from hsforensics.rules.rows import Method
+from hsforensics.rules.live import how_known
+from hsforensics.rules.lookup import caveats_for, find_class, has_rule, parse_engine
+from hsforensics.rules.rows import Method, Verified
 from hsforensics.states import Finding, State, Wiring
 
 
@@ -54,7 +55,7 @@ def rules(
     serving = _serving(engine, seen, name, depth, method)
     answer = _answer_ids(serving, ids) if states is None else _answer_states(serving, states)
     found = [*_failure(serving, answer), *_findings(serving, seen)]
-    return _result(serving, answer, found, target)
+    return _result(serving, seen, answer, found, target)
 
 
 def _model(
@@ -112,7 +113,9 @@ def _answer_states(serving: Serving, states: tuple[State, ...]) -> _Answer:
     return _Answer("states", ids, states, reason, True, tuple(spellings(serving, states, ids)))
 
 
-def _result(serving: Serving, answer: _Answer, found: list[Finding], target: Path | None) -> RulesResult:
+def _result(
+    serving: Serving, seen: Introspection | None, answer: _Answer, found: list[Finding], target: Path | None
+) -> RulesResult:
     engine = serving.engine
     return RulesResult(
         engine=str(engine),
@@ -126,7 +129,7 @@ def _result(serving: Serving, answer: _Answer, found: list[Finding], target: Pat
         key=where_to_write(serving),
         rule=serving.rule.rule,
         source=serving.rule.source,
-        verified=serving.rule.verified,
+        verified=_known(serving, seen),
         reason=answer.reason,
         alternatives=answer.alternatives,
         findings=tuple(found),
@@ -137,6 +140,14 @@ def _result(serving: Serving, answer: _Answer, found: list[Finding], target: Pat
             engine_version=engine.version,
         ),
     )
+
+
+def _known(serving: Serving, seen: Introspection | None) -> Verified:
+    """How the rule is known for this class: better than the row says, if a real engine was seen to follow it."""
+    if seen is not None:
+        return serving.rule.verified
+    model = find_class(serving.engine.name, serving.engine.version, serving.architecture, serving.method)
+    return how_known(model, serving.rule)
 
 
 def _failure(serving: Serving, answer: _Answer) -> list[Finding]:

@@ -46,7 +46,7 @@ _QWEN35_WRAPPERS = {
     "InternS2MobiusForConditionalGeneration": "0.5.18",
     "Qwen4ExpForConditionalGeneration": "0.5.20",
 }
-_GEMMA = {"Gemma3ForCausalLM": "0.5.12", "Gemma4ForCausalLM": "0.5.12", "Gemma4ForConditionalGeneration": "0.5.12"}
+_GEMMA4 = {"Gemma4ForCausalLM": "0.5.12", "Gemma4ForConditionalGeneration": "0.5.12"}
 
 MODEL_CLASSES: Final = (
     *_classes("llama", _LLAMA),
@@ -75,9 +75,10 @@ MODEL_CLASSES: Final = (
     *_classes("exaone-moe", {"ExaoneMoEForCausalLM": "0.5.9", "ExaoneMoeForCausalLM": "0.5.22"}),
     *_classes("apertus", {"ApertusForCausalLM": "0.5.3"}),
     *_classes("longcat", {"LongcatFlashForCausalLM": "0.5.6"}),
-    *_classes("gemma", _GEMMA),
-    *_classes("gemma", {"Gemma4UnifiedForConditionalGeneration": "0.5.13"}),
-    *_classes("gemma", {"Gemma3ForConditionalGeneration": "0.5.12"}, "Gemma3ForCausalLM"),
+    *_classes("gemma4", _GEMMA4),
+    *_classes("gemma4", {"Gemma4UnifiedForConditionalGeneration": "0.5.13"}),
+    *_classes("gemma3", {"Gemma3ForCausalLM": "0.5.12"}),
+    *_classes("gemma3", {"Gemma3ForConditionalGeneration": "0.5.12"}, "Gemma3ForCausalLM"),
     *_classes("mindspore", {"MindSporeForCausalLM": "0.5.10"}),
 )
 
@@ -88,8 +89,11 @@ _DEEPSTACK = Caveat(
     "on image tokens the state is taken before the vision features of the layer below are added, unlike transformers"
 )
 _SHARED_MEMORY = Caveat(
-    "the captured tensor leaves out the residual, or shares memory that the next layer overwrites "
-    "(sglang#39286, open): measure it"
+    "the captured tensor shares memory that the next layer overwrites (sglang#39286, open): measure it"
+)
+_NO_RESIDUAL = Caveat(
+    "what is served is the layer's output without the residual, no state of the target at all, whatever the ids "
+    "(sglang#39286, open)"
 )
 _NO_GATHER = Caveat("with data-parallel attention or an all-to-all MoE, only some layers' rows are gathered")
 _TWO_BATCHES = Caveat("with two-batch overlap, layers from the first sparse one on are not captured")
@@ -108,6 +112,7 @@ def _rule(family: str, versions: str, rule: str, zero: bool, source: str, *cavea
 _DS, _COMMUNICATOR = "models/deepseek_v2.py", "sglang#25454, sglang#28343, layers/communicator.py"
 _PACKER = "sglang#25454, layers/aux_hidden_states.py"
 _LITE = "models/glm4_moe_lite.py"
+_GEMMA3, _GEMMA4_FILE = "models/gemma3_causal.py", "models/gemma4_causal.py"
 
 ID_RULES: Final = (
     _rule("llama", ">=0.4.5,<0.4.9", "ignores_ids", False, "models/llama.py"),
@@ -167,7 +172,10 @@ ID_RULES: Final = (
     _rule("apertus", ">=0.5.22", "plus_one", True, "models/apertus.py"),
     _rule("longcat", ">=0.5.6,<0.5.21", "plus_one", False, "models/longcat_flash.py"),
     _rule("longcat", ">=0.5.21", "plus_one", True, "models/longcat_flash.py"),
-    _rule("gemma", ">=0.5.12", "plus_one", True, "models/gemma3_causal.py", _SHARED_MEMORY, last_state="captured"),
+    _rule("gemma3", ">=0.5.12,<0.5.17", "plus_one", True, _GEMMA3, _SHARED_MEMORY, last_state="captured"),
+    _rule("gemma3", ">=0.5.17", "plus_one", True, _GEMMA3, _NO_RESIDUAL, last_state="captured"),
+    _rule("gemma4", ">=0.5.12,<0.5.22", "plus_one", True, _GEMMA4_FILE, _SHARED_MEMORY, last_state="captured"),
+    _rule("gemma4", ">=0.5.22", "plus_one", True, _GEMMA4_FILE, last_state="captured"),
     IdRule(
         *("sglang", "mindspore", ">=0.5.10", "plus_one", False, "models/mindspore.py", "unknown"),
         caveats=(Caveat("the rule lies outside of SGLang, in the MindSpore package, and was not read"),),

@@ -25,14 +25,14 @@ def _like_eagle3(families: tuple[str, ...], kind: str, since: str) -> tuple[Mode
     )
 
 
-_NO_DFLASH: tuple[str, ...] = (
+_NO_DFLASH = (
     "Llama4ForConditionalGeneration",
     "Qwen2ForCausalLM",
     "Qwen2MoeForCausalLM",
-    "Gemma3ForCausalLM",
+    "Qwen2_5_VLForConditionalGeneration",
+    "Qwen3_5ForCausalLM",
+    "Qwen3_5MoeForCausalLM",
 )
-_NO_DFLASH += ("Gemma3ForConditionalGeneration", "Qwen2_5_VLForConditionalGeneration", "Qwen3_5ForCausalLM")
-_NO_DFLASH += ("Qwen3_5MoeForCausalLM",)
 
 
 def _own(kind: str, method: Method, names: dict[str, str]) -> tuple[ModelClass, ...]:
@@ -45,7 +45,7 @@ MODEL_CLASSES: Final = (
     *_like_eagle3(("glm5-next",), "dflash", "0.5.20"),
     *_like_eagle3(("qwen-moe", "qwen-flags", "qwen-vl-moe", "qwen3.5-vl"), "dflash-flags", "0.5.11"),
     *_like_eagle3(("qwen-vl",), "dflash-broken", "0.5.11"),
-    *_like_eagle3(("gemma",), "dflash-last", "0.5.14"),
+    *_like_eagle3(("gemma4",), "dflash-last", "0.5.14"),
     *_own("dflash-gpt-oss", "dflash", {"GptOssForCausalLM": "0.5.11"}),
     *_own("dflash-qwen3.5", "dflash", {"Qwen3_5ForCausalLM": "0.5.18", "Qwen3_5MoeForCausalLM": "0.5.18"}),
     *_own("dflash-last", "dflash", {"LagunaForCausalLM": "0.5.15", "Lfm2ForCausalLM": "0.5.19"}),

@@ -123,3 +123,16 @@ def test_a_newer_version_says_so_and_points_to_introspection() -> None:
 
 def test_order_sensitivity_is_told_to_who_writes_by_hand() -> None:
     assert any("order of the list" in item.message for item in _ask(ids=(2, 30, 58)).findings)
+
+
+@pytest.mark.parametrize(
+    ("engine", "architecture", "known"),
+    [
+        ("sglang==0.5.23", "LlamaForCausalLM", "verified live"),
+        ("sglang==0.5.15", KIMI, "executed on stubs"),
+        ("vllm==0.33.0", KIMI, "read from source"),
+        ("sglang==0.5.23", "MindSporeForCausalLM", "unknown"),
+    ],
+)
+def test_the_answer_says_how_it_is_known(engine: str, architecture: str, known: str) -> None:
+    assert _ask(engine, architecture=architecture, ids=(2, 30, 58)).verified == known
