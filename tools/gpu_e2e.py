@@ -26,7 +26,7 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from fixtures.record_live import CPU_ENVIRONMENT, CPU_FLAGS, with_ids  # noqa: E402
+from fixtures.record_live import CPU_ENVIRONMENT, CPU_FLAGS, GPU_FLAGS, with_ids  # noqa: E402
 from hsforensics.flows.capture import capture_reference  # noqa: E402
 from hsforensics.flows.capture_live import capture_live  # noqa: E402
 from hsforensics.flows.compare import compare  # noqa: E402
@@ -35,11 +35,6 @@ from hsforensics.flows.fix_config import fix_config  # noqa: E402
 from hsforensics.results import CaptureResult  # noqa: E402
 from hsforensics.states import show_wiring  # noqa: E402
 
-GPU_FLAGS: Final = (
-    *("--attention-backend", "triton", "--sampling-backend", "pytorch", "--grammar-backend", "none"),
-    *("--mem-fraction-static", "0.5", "--max-total-tokens", "20000", "--max-running-requests", "8"),
-    *("--cuda-graph-max-bs-decode", "8"),
-)
 OWN_TEXT: Final = ("data_5.pt", "data_6.pt", "data_7.pt", "data_8.pt", "data_9.pt")
 """The dumps whose text the target wrote itself, greedily, after this many tokens of prompt:"""
 PROMPT: Final = 40

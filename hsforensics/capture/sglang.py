@@ -13,6 +13,7 @@ from typing import Any
 from hsforensics.capture.engine_process import EngineProcess
 from hsforensics.capture.hook_batch import RID_PREFIX
 from hsforensics.capture.manifest import RequestTensors
+from hsforensics.capture.sglang_child import SCRATCH
 from hsforensics.capture.sglang_flags import (
     LiveOptions,
     engine_argv,
@@ -130,7 +131,7 @@ def live_recorder(
         HsfError: ``not-found`` or ``dependency-missing`` for the interpreter, ``engine-failed``.
     """
     version = installed_version(options.python)
-    folder = Path(tempfile.mkdtemp(prefix="hsforensics-live-"))  # 0700
+    folder = Path(tempfile.mkdtemp(prefix=SCRATCH))  # 0700
     spool = folder / "spool"
     spool.mkdir(mode=0o700)
     drafting = options.algorithm != "none" and drafter is not None

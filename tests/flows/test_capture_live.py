@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -114,11 +116,37 @@ def test_a_silent_engine_is_given_up(dumps: Path, target: Path, monkeypatch: pyt
 def test_no_process_of_the_engine_is_left_behind(dumps: Path, target: Path) -> None:
     capture(dumps, target, mood="orphans", max_samples=1)
     pid = int((target / "orphan.pid").read_text())
-    for _ in range(100):
-        if not _runs(pid):
-            break
-        time.sleep(0.05)
+    _wait_for(lambda: not _runs(pid))
     assert not _runs(pid)
+
+
+@pytest.mark.parametrize(("death", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)], ids=["ctrl-c", "kill -9"])
+def test_the_engine_ends_with_the_command_however_that_ends(
+    dumps: Path, target: Path, death: signal.Signals, code: int
+) -> None:
+    (target / "orphan.pid").unlink(missing_ok=True)
+    arguments = ["capture", dumps, "--target", target, "--draft", target, "--out", dumps.parent / "cap"]
+    arguments += ["--engine", "sglang", "--engine-arg=--mood=hangs"]
+    command = [sys.executable, "-c", "from hsforensics.cli.main import main; main()", *map(str, arguments)]
+    scratch = dumps.parent / "scratch"
+    scratch.mkdir()
+    here = {"PYTHONPATH": os.pathsep.join((str(FAKE), str(Path(__file__).parents[2]))), "TMPDIR": str(scratch)}
+    run = subprocess.Popen(command, env=os.environ | here)
+    _wait_for((target / "orphan.pid").exists)
+    time.sleep(0.3)  # the file is written before the engine is up
+    run.send_signal(death)
+    assert run.wait(30) == code
+    pid = int((target / "orphan.pid").read_text())
+    _wait_for(lambda: not _runs(pid))
+    assert not _runs(pid)
+    assert list(scratch.iterdir()) == []
+
+
+def _wait_for(condition: Callable[[], bool]) -> None:
+    for _ in range(400):
+        if condition():
+            return
+        time.sleep(0.05)
 
 
 def _runs(pid: int) -> bool:

@@ -102,7 +102,7 @@ class Engine:
         self.args = server_args
         if server_args.mood == "broken":
             raise RuntimeError("the fake engine cannot load this model")
-        if server_args.mood == "orphans":
+        if server_args.mood in ("orphans", "hangs"):
             child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
             (Path(server_args.model_path) / "orphan.pid").write_text(str(child.pid))
         config = json.loads((Path(server_args.model_path) / "config.json").read_text())
