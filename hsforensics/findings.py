@@ -400,6 +400,12 @@ _KINDS = (
         "Ask which ids would do: hsforensics rules --states, or let hsforensics fix-config write them.",
     ),
     FindingKind(
+        "layout-unread",
+        "warning",
+        "The drafter's config has a layout that this engine cannot load.",
+        "Convert the drafter, or serve it with an engine that loads it.",
+    ),
+    FindingKind(
         "flag-ignored",
         "error",
         "The drafter needs a norm that this engine version leaves out, which changes every draft.",

@@ -50,6 +50,7 @@ class Provenance:
         drafter_path: Drafter as given.
         drafter_config_sha256: Hash of the drafter's config bytes.
         drafter_structure_sha256: Hash of the names, shapes and dtypes of its weights; survives config edits.
+        drafter_weights_sha256: Hash of the first row of each of its weights; training changes it.
         dumps: Training data read.
         capture_path: Capture read or written.
         engine: Name of the engine that made the capture, or that a config is written for.
@@ -70,6 +71,7 @@ class Provenance:
     drafter_path: str | None = None
     drafter_config_sha256: str | None = None
     drafter_structure_sha256: str | None = None
+    drafter_weights_sha256: str | None = None
     dumps: tuple[DumpSource, ...] = ()
     capture_path: str | None = None
     engine: str | None = None

@@ -41,7 +41,9 @@ def fix_config_command(
         str | None,
         typer.Option(metavar="PATH", help="Read SGLang's id rule from its own code, see 'hsforensics rules --help'."),
     ] = None,
-    method: Annotated[MethodOption, typer.Option(help="Kind of drafter.")] = MethodOption.EAGLE3,
+    method: Annotated[
+        MethodOption | None, typer.Option(help="Kind of drafter; by default what its config says.")
+    ] = None,
     write: Annotated[bool, typer.Option("--write", help="Write the file: atomic, with a backup, read back.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Print one line only; exit 1 if a change is pending.")] = False,
     output: Annotated[
@@ -93,7 +95,7 @@ def fix_config_command(
         layers=layers,
         target=target,
         place=introspect,
-        method=method.value,
+        method=method.value if method else None,
     )
     if permute_fc and output is not None:
         _permute(drafter, wishes, output, as_json=as_json)

@@ -122,6 +122,7 @@ def origin_of(given: Inputs, device: str, seed: int) -> Provenance:
         drafter_path=str(drafter.path) if drafter else None,
         drafter_config_sha256=drafter.config_sha256 if drafter else None,
         drafter_structure_sha256=drafter.structure_sha256 if drafter else None,
+        drafter_weights_sha256=drafter.weights_sha256 if drafter else None,
         dumps=(source,),
         capture_path=str(given.bank.path) if given.bank else None,
         engine=held.engine if held else None,

@@ -19,12 +19,14 @@ class DrafterSide:
     Attributes:
         fc_channels: n, the number of states that ``fc`` joins; ``None`` without weights or without a known width.
         structure_sha256: Hash of the weights' names, shapes and dtypes; ``None`` without weights.
+        weights_sha256: Hash of the first row of every tensor, which training changes; ``None`` without safetensors.
     """
 
     path: Path
     config_sha256: str
     fc_channels: int | None
     structure_sha256: str | None
+    weights_sha256: str | None = None
 
 
 def read_drafter_side(path: Path, hidden_size: int | None) -> DrafterSide:
@@ -46,7 +48,27 @@ def read_drafter_side(path: Path, hidden_size: int | None) -> DrafterSide:
     if not any(path.glob("*.safetensors")) and not any(path.glob("*.bin")):
         return DrafterSide(path, digest, None, None)
     weights = open_checkpoint(path, _CODE)
-    return DrafterSide(path, digest, _fc_channels(weights, hidden_size), weights.structure_sha256())
+    channels = _fc_channels(weights, hidden_size)
+    return DrafterSide(path, digest, channels, weights.structure_sha256(), _weights_sha256(weights))
+
+
+def _weights_sha256(weights: Checkpoint) -> str | None:
+    """Hash of every tensor's first row: cheap for large drafters, and another one after any training step."""
+    import torch
+    from safetensors import safe_open
+
+    files = {info.file for info in weights.tensors.values()}
+    if any(file.suffix != ".safetensors" for file in files):
+        return None
+    digest = hashlib.sha256()
+    for file in sorted(files, key=lambda file: file.name):
+        with safe_open(file, framework="pt") as opened:
+            for name in sorted(opened.keys()):
+                part = opened.get_slice(name)
+                first = part[:1] if part.get_shape() else opened.get_tensor(name)
+                digest.update(name.encode())
+                digest.update(first.contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _fc_channels(weights: Checkpoint, hidden_size: int | None) -> int | None:

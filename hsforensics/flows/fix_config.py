@@ -31,7 +31,7 @@ def fix_config(
     report: CompareResult | None = None,
     target: Path | None = None,
     place: str | None = None,
-    method: Method = "eagle3",
+    method: Method | None = None,
     write: bool = False,
     output: Path | None = None,
 ) -> FixConfigResult:
@@ -46,7 +46,7 @@ def fix_config(
         report: What ``compare`` found.
         target: The target's directory, for its class, L and width.
         place: Code of an SGLang to read its id rule from, instead of the tables.
-        method: Kind of drafter.
+        method: Kind of drafter; by default what its config says.
         write: Write the file (atomic, with a backup, read back) instead of only planning.
         output: Write the edited config into this new directory instead, and leave the drafter alone.
 

@@ -6,7 +6,7 @@ from hsforensics.drafter.config import DrafterConfig, ids_read_by, predict_with
 from hsforensics.drafter.keys import ids_keys, read_key
 from hsforensics.findings import finding
 from hsforensics.flows.fix_inputs import FixEngine, FixInputs, measured_here, measured_wiring
-from hsforensics.flows.key_conflicts import conflict_finding
+from hsforensics.flows.key_conflicts import conflict_finding, key_conflicts, layout_findings
 from hsforensics.results import CompareResult, Prediction
 from hsforensics.rules.forward import serve
 from hsforensics.rules.lookup import caveats_for
@@ -122,7 +122,9 @@ def _wrapper(engine: FixEngine) -> list[Finding]:
 def _conflicts(config: DrafterConfig, inputs: FixInputs) -> list[Finding]:
     """Other keys with ids, which these engines do not read first: left alone, but told, with who reads them."""
     read = {read_key(config, engine.serving.reading) for engine in inputs.engines}
-    return [conflict_finding(config, key, read) for key in ids_keys(config) if key not in read]
+    unread = [conflict_finding(config, key, read) for key in ids_keys(config) if key not in read]
+    first = inputs.engines[0].serving
+    return [*unread, *layout_findings(config, read), *key_conflicts(config, first.architecture, inputs.layers)]
 
 
 def _certainty(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hsforensics.drafter.config import DrafterConfig
+from hsforensics.drafter.keys import method_of
 from hsforensics.errors import HsfError
 from hsforensics.flows.drafter_side import DrafterSide, read_drafter_side
 from hsforensics.models.target import Target, load_target
@@ -71,7 +72,7 @@ class FixWishes:
         layers: L of the target.
         target: The target's directory.
         place: Code of an SGLang to read its rule from.
-        method: Kind of drafter.
+        method: Kind of drafter; ``None``: the config's own word.
     """
 
     report: CompareResult | None = None
@@ -81,7 +82,7 @@ class FixWishes:
     layers: int | None = None
     target: Path | None = None
     place: str | None = None
-    method: Method = "eagle3"
+    method: Method | None = None
 
 
 def resolve_inputs(config: DrafterConfig, wishes: FixWishes) -> FixInputs:
@@ -105,15 +106,17 @@ def resolve_inputs(config: DrafterConfig, wishes: FixWishes) -> FixInputs:
     layers = _layers(wishes.layers, model, report)
     classes = _classes(model, report)
     chosen = _engines(wishes.engines, report)
-    return FixInputs(trained, tuple(_engine(engine, wishes, classes, layers) for engine in chosen), layers)
+    known = replace(wishes, method=wishes.method or method_of(config))
+    return FixInputs(trained, tuple(_engine(engine, known, classes, layers) for engine in chosen), layers)
 
 
 def _engine(engine: EngineVersion, wishes: FixWishes, classes: tuple[str, ...], layers: int | None) -> FixEngine:
-    name, wrapper = _architecture(wishes.architecture, engine.name, classes, wishes.method)
+    method = wishes.method or "eagle3"
+    name, wrapper = _architecture(wishes.architecture, engine.name, classes, method)
     seen = None
     if wishes.place is not None and engine.name == "sglang":
-        seen = introspect(wishes.place, name, wishes.method, engine)
-    serving = find_serving(engine, name, layers, wishes.method, seen.rule if seen else None)
+        seen = introspect(wishes.place, name, method, engine)
+    serving = find_serving(engine, name, layers, method, seen.rule if seen else None)
     return FixEngine(serving, wrapper, seen)
 
 
@@ -156,14 +159,22 @@ def _settled(identity: str) -> bool:
 
 
 def refuse_foreign(report: CompareResult, side: DrafterSide) -> None:
-    """A report that names a drafter must name this one: by its weights' structure, which config edits leave alone."""
-    said = report.provenance.drafter_structure_sha256
-    if said is None or said == side.structure_sha256:
-        return
-    other = report.provenance.drafter_path or "another drafter"
-    got = "other weights" if side.structure_sha256 else "no weights to check that with"
-    message = f"the report was made with {other}, and here are {got}"
-    raise HsfError("report-foreign", side.path, message, f"compare with this drafter again, or {_BY_HAND}")
+    """A report that names a drafter must name this one: by its weights, which config edits leave alone.
+
+    Raises:
+        HsfError: ``report-foreign``.
+    """
+    origin = report.provenance
+    pairs = {
+        "weights of another structure": (origin.drafter_structure_sha256, side.structure_sha256),
+        "weights of the same structure with other values": (origin.drafter_weights_sha256, side.weights_sha256),
+    }
+    for words, (said, found) in pairs.items():
+        if said is not None and said != found:
+            other = origin.drafter_path or "another drafter"
+            got = words if found else "no weights to check that with"
+            message = f"the report was made with {other}, and here are {got}"
+            raise HsfError("report-foreign", side.path, message, f"compare with this drafter again, or {_BY_HAND}")
 
 
 def state_width(config: DrafterConfig, report: CompareResult | None, model: Target | None) -> int | None:

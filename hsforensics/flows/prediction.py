@@ -7,6 +7,7 @@ from pathlib import Path
 from hsforensics.drafter.config import DrafterConfig, predict, read_drafter_config
 from hsforensics.errors import HsfError
 from hsforensics.findings import finding
+from hsforensics.flows.key_conflicts import key_conflicts
 from hsforensics.results import Prediction, Provenance
 from hsforensics.rules.lookup import EngineVersion, known_engines, parse_engine
 from hsforensics.states import Finding, Wiring, show_wiring
@@ -45,7 +46,8 @@ def predict_serving(
         note = finding("rule-unknown", error.where, error.message, "id rules", remedy=error.remedy)
         return None, [note]
     same_engine = _captured_engine(origin) == version
-    return predicted, _judge(predicted, trained, served if same_engine else None)
+    judged = _judge(predicted, trained, served if same_engine else None)
+    return predicted, [*judged, *key_conflicts(config, predicted.architecture, origin.layers)]
 
 
 def _captured_engine(origin: Provenance) -> EngineVersion | None:

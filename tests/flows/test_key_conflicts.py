@@ -1,0 +1,115 @@
+"""Configs of every layout: which key which engine reads, and what happens when they disagree."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hsforensics.drafter.config import DrafterConfig, parse_drafter_config, predict_with
+from hsforensics.drafter.keys import ids_keys, layout_of, method_of
+from hsforensics.errors import HsfError
+from hsforensics.flows.fix_config import fix_config
+from hsforensics.flows.key_conflicts import key_conflicts
+from hsforensics.rules.forward import find_serving
+from hsforensics.rules.lookup import parse_engine
+from hsforensics.rules.rows import Method
+from tests.incident import KIMI, TRAINED, report, write_config, write_weights
+
+NESTED = {"eagle_aux_hidden_state_layer_ids": [1, 29, 57]}
+BOTH = {"eagle_config": NESTED, "eagle_aux_hidden_state_layer_ids": [2, 30, 58]}
+SPECULATORS = {
+    "architectures": ["Eagle3Speculator"],
+    "speculators_model_type": "eagle3",
+    "transformer_layer_config": {"hidden_size": 4},
+    "eagle_aux_hidden_state_layer_ids": [2, 30, 58],
+}
+DFLASH = {"architectures": ["DFlashDraftModel"], "dflash_config": {"target_layer_ids": [1, 29, 57]}}
+DSPARK = {"architectures": ["DSparkModel"], "dspark_target_layer_ids": [1, 29, 57]}
+
+
+def _config(data: dict[str, Any]) -> DrafterConfig:
+    return parse_drafter_config(Path("config.json"), json.dumps(data).encode())
+
+
+@pytest.mark.parametrize(
+    ("data", "engine", "architecture", "states"),
+    [
+        ({"eagle_config": NESTED}, "sglang==0.5.16", KIMI, (2, 30, 58)),
+        ({"eagle_config": NESTED}, "vllm-v1==0.24.0", KIMI, (1, 29, 57)),
+        ({"eagle_config": NESTED}, "vllm==0.33.0", KIMI, (2, 30, 58)),  # never read: the default, by luck
+        ({"eagle_aux_hidden_state_layer_ids": [3, 31, 59]}, "sglang==0.5.16", KIMI, (2, 30, 58)),
+        ({"eagle_aux_hidden_state_layer_ids": [3, 31, 59]}, "vllm==0.12.0", KIMI, (3, 31, 59)),
+        ({"eagle_aux_hidden_state_layer_ids": [3, 31, 59]}, "vllm==0.11.0", KIMI, (2, 30, 58)),
+        (BOTH, "sglang==0.5.12.post1", KIMI, (2, 30, 58)),
+        (BOTH, "vllm==0.33.0", KIMI, (2, 30, 58)),
+        (SPECULATORS, "vllm==0.33.0", KIMI, (2, 30, 58)),
+        (DFLASH, "sglang==0.5.16", KIMI, (2, 30, 58)),
+        (DFLASH, "vllm==0.21.0", "LlamaForCausalLM", (1, 29, 57)),
+        (DFLASH, "vllm==0.24.0", "LlamaForCausalLM", (2, 30, 58)),
+        ({"target_layer_ids": [1, 29, 57], "dflash_config": {}}, "sglang==0.5.16", KIMI, (2, 30, 58)),
+        (DSPARK, "sglang==0.5.16", "DeepseekV4ForCausalLM", (2, 30, 58)),
+        ({"eagle_config": NESTED}, "tensorrt-llm==1.0", KIMI, (2, 30, 58)),  # an argument decides, not the config
+    ],
+)
+def test_every_layout_is_read_as_each_engine_reads_it(
+    data: dict[str, Any], engine: str, architecture: str, states: tuple[int, ...]
+) -> None:
+    config = _config(data)
+    serving = find_serving(parse_engine(engine), architecture, 61, method_of(config))
+    assert predict_with(serving, config).states == states
+
+
+@pytest.mark.parametrize(
+    ("data", "method", "layout", "keys"),
+    [
+        ({}, "eagle3", "flat", 0),
+        (BOTH, "eagle3", "flat", 2),
+        (SPECULATORS, "eagle3", "speculators", 1),
+        (DFLASH, "dflash", "flat", 1),
+        (DSPARK, "dspark", "flat", 1),
+        ({"auto_map": {"AutoModel": "evil.Model"}}, "eagle3", "flat, with remote code (never executed here)", 0),
+        ({"aux_hidden_states_layer_ids": [1]}, "eagle3", "flat", 1),
+    ],
+)
+def test_kind_layout_and_keys_are_recognised(data: dict[str, Any], method: Method, layout: str, keys: int) -> None:
+    config = _config(data)
+    assert (method_of(config), layout_of(config), len(ids_keys(config))) == (method, layout, keys)
+
+
+def test_keys_that_agree_are_an_info_and_keys_that_do_not_a_warning_with_both_engines() -> None:
+    (agreed,) = key_conflicts(_config(BOTH), KIMI, 61)
+    assert agreed.severity == "info"
+    (fought,) = key_conflicts(
+        _config({**BOTH, "eagle_config": {"eagle_aux_hidden_state_layer_ids": [3, 9, 9]}}), KIMI, 61
+    )
+    assert fought.severity == "warning"
+    assert "sglang==0.5.23 reads [3, 9, 9]" in fought.message
+    assert "vllm-v2==0.33.0 reads [2, 30, 58]" in fought.message
+    assert key_conflicts(_config({"eagle_config": NESTED}), KIMI, 61) == []
+
+
+def test_a_speculators_layout_for_sglang_is_told(tmp_path: Path) -> None:
+    write_config(tmp_path, **SPECULATORS, eagle_config=NESTED)
+    found = fix_config(tmp_path, engine="sglang==0.5.16", wiring=TRAINED, architecture=KIMI, layers=61).findings
+    assert "layout-unread" in [item.code for item in found]
+
+
+def test_a_dflash_drafter_is_written_where_its_engines_read(tmp_path: Path) -> None:
+    write_config(tmp_path, **DFLASH, eagle_config=...)
+    done = fix_config(
+        tmp_path, engine=("sglang==0.5.16", "vllm==0.33.0"), wiring=TRAINED, architecture=KIMI, layers=61, write=True
+    )
+    assert [edit.key for edit in done.edits] == ["dflash_config.target_layer_ids"]
+    assert json.loads((tmp_path / "config.json").read_text())["dflash_config"] == {"target_layer_ids": [2, 30, 58]}
+
+
+def test_a_report_of_weights_that_were_trained_on_since_is_refused(tmp_path: Path) -> None:
+    write_config(tmp_path)
+    structure = write_weights(tmp_path)
+    found = report(drafter_structure_sha256=structure, drafter_weights_sha256="0" * 64)
+    with pytest.raises(HsfError, match="other values") as caught:
+        fix_config(tmp_path, engine="sglang==0.5.16", report=found)
+    assert caught.value.exit_code == 3
