@@ -9,7 +9,7 @@ from hsforensics.findings import finding
 from hsforensics.flows.pairing import Pair
 from hsforensics.matching.align import ALIGNMENT_WORDS
 from hsforensics.matching.drift import drifting
-from hsforensics.matching.identify import Match
+from hsforensics.matching.identify import MATCH_SHARE_OF_GAP, Match
 from hsforensics.matching.records import ChannelFacts
 from hsforensics.states import POSTNORM, Finding, Severity, show_state, show_wiring
 
@@ -40,8 +40,9 @@ def channel_findings(
     """
     found: list[Finding | None] = []
     for item in dump:
-        found += [_identity(item), _label(item, label_severity), _target(item, layers)]
-    found += [_identity(item) for item in served]
+        found += [_identity(item), _noise(item), _label(item, label_severity), _target(item, layers)]
+    for item in served:
+        found += [_identity(item), _noise(item)]
     found += [_count(dump, fc_channels), _no_target(dump), _open_states(dump)]
     return [item for item in found if item is not None]
 
@@ -114,6 +115,15 @@ def _identity(item: ChannelFacts) -> Finding | None:
         either = f"{name} may be {show_state(match.state)} or {show_state(match.runner_up_state)}"
         return finding("channel-ambiguous", name, either, _evidence(match))
     return None
+
+
+def _noise(item: ChannelFacts) -> Finding | None:
+    """Repeated captures that differ as much as neighbouring states do."""
+    match = item.match
+    if match.floor is None or match.gap is None or match.floor < MATCH_SHARE_OF_GAP * match.gap:
+        return None
+    message = f"{item.label}: repeated captures differ by {match.floor:.3g}, neighbouring states by {match.gap:.3g}"
+    return finding("noise-floor", item.label, message, _evidence(match))
 
 
 def _target(item: ChannelFacts, layers: int | None) -> Finding | None:
