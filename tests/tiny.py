@@ -14,6 +14,7 @@ from torch import Tensor
 
 from hsforensics.capture.manifest import ManifestHeader, RequestTensors
 from hsforensics.capture.store import write_capture
+from hsforensics.models.target import load_target
 from hsforensics.states import POSTNORM, State
 
 LAYERS, HIDDEN, VOCAB = 5, 32, 64
@@ -73,7 +74,7 @@ class Tiny:
             target_path="target",
             target_wrapper="LlamaForCausalLM",
             target_inner="LlamaForCausalLM",
-            target_config_sha256="0" * 64,
+            target_config_sha256=load_target(self.path).config_sha256,
             layers=LAYERS,
             hidden_size=HIDDEN,
             states=(*range(LAYERS + 1), POSTNORM),

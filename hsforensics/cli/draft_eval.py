@@ -69,10 +69,14 @@ def draft_eval_command(
 ) -> None:
     """Measure how well a drafter drafts when it is fed these states: accuracy by step, and accept length.
 
-    With a capture, --wiring names states that the target itself computed: the wiring with the highest accuracy is the
-    one the drafter was trained on. With dumps, --channels names channels by number, since their labels prove nothing:
-    a high accuracy there proves the drafter, not the wiring. (In the incident behind this tool, 76.9 % were measured on
-    dump channels under wrong labels.)
+    With a capture, --wiring names states that the target itself computed: a wiring with a much higher accuracy than
+    others shows those to be gross miswirings. It does not prove its own states to the last one: states one apart serve
+    a drafter about equally well, and only values (hsforensics compare) tell them apart. A best wiring is only named
+    with at least 8 distinct sequences and a lead that is certainly more than 0.02.
+
+    With dumps, --channels names channels by number, since their labels prove nothing: a high accuracy there proves the
+    drafter, not the wiring. (In the incident behind this tool, 76.9 % were measured on dump channels under wrong
+    labels.)
 
     Exit codes: 0 evaluated; 1 evaluated, with a finding of severity error; 3 nothing could be evaluated, or refused.
     """

@@ -20,8 +20,8 @@ class Walk:
     Attributes:
         emitted: Tokens that they emit, the bonus token of each included.
         verify_steps: Their number.
-        own: Rows whose next token is the target's own choice, of
-        rows: all rows that have a next token.
+        own: Counted rows whose next token is the target's own choice, of
+        rows: all counted rows: those that have a next token, and loss_mask 1 at it where there is a mask.
     """
 
     emitted: int
@@ -30,7 +30,7 @@ class Walk:
     rows: int
 
 
-def walk(proposals: list[Tensor], labels: Tensor, token_ids: Tensor) -> Walk:
+def walk(proposals: list[Tensor], labels: Tensor, token_ids: Tensor, loss_mask: Tensor | None = None) -> Walk:
     """Replay greedy chain drafting with K steps, K being the number of proposals.
 
     A verify step at row ``t`` knows the target's states up to row ``t`` and its choice, token ``t + 1``. Its run ``r``
@@ -42,9 +42,13 @@ def walk(proposals: list[Tensor], labels: Tensor, token_ids: Tensor) -> Walk:
         proposals: K tensors, the k-th [T - k] int64.
         labels: [T] int64, the target's choice at each row.
         token_ids: [T] int64.
+        loss_mask: [T], or ``None``. It says which text the target is expected to have written, so it changes ``own``
+            and ``rows``, and never the walk.
     """
     steps = len(proposals)
-    own = (labels[:-1] == token_ids[1:]).tolist()  # [T - 1], row t chose token t + 1
+    chosen = labels[:-1] == token_ids[1:]  # [T - 1], row t chose token t + 1
+    counted = chosen if loss_mask is None else chosen[loss_mask[1:].bool()]
+    own = chosen.tolist()
     runs = _runs(proposals, labels).tolist()  # [T - steps] or fewer
     emitted = verify_steps = 0
     for start, stop in _stretches(own):
@@ -53,7 +57,7 @@ def walk(proposals: list[Tensor], labels: Tensor, token_ids: Tensor) -> Walk:
             emitted += runs[row] + 1
             verify_steps += 1
             row += runs[row] + 1
-    return Walk(emitted, verify_steps, sum(own), len(own))
+    return Walk(emitted, verify_steps, int(counted.sum()), len(counted))
 
 
 def _runs(proposals: list[Tensor], labels: Tensor) -> Tensor:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hsforensics.drafter.ranking import RULE
+
 if TYPE_CHECKING:
     from hsforensics.drafter.evaluate import Feed
     from hsforensics.drafter.spec import DrafterSpec
@@ -22,8 +24,11 @@ METRICS = {
     "accept_length": "tokens emitted per verify step, bonus token included: emitted / verify_steps of greedy chain "
     "drafting with as many draft tokens as steps here, replayed on the stretches where each next token is the target's "
     "own argmax; the same for both kinds of feed",
-    "on_policy": "rows whose next token is the target's argmax, over all rows that have a next token",
-    "interval": "95 %, percentile bootstrap over sequences of the ratio of sums; none with fewer than two sequences",
+    "on_policy": "rows t whose token t + 1 is the target's argmax at row t, over all rows t <= T - 2; where there is a "
+    "loss mask, over those with loss_mask 1 at t + 1 alone (prompt rows do not count), and 0 if there is none",
+    "interval": "95 %, percentile bootstrap over sequences of the ratio of sums; none with fewer than two sequences; "
+    "sequences with the same token ids count once",
+    "ranking": RULE,
 }
 """Metric -> formula; the same in every run."""
 

@@ -96,7 +96,7 @@ def score_sequence(
         proposals = draft_choices(weights, token_ids, aux, steps, feed)
         counts = count_steps(proposals, labels, loss_mask)
     spoiled = (proposals[0] < 0) | (labels.full[1:] < 0)  # [T - 1]
-    return SequenceScore(counts, walk(proposals, labels.full, token_ids), int(spoiled.sum()))
+    return SequenceScore(counts, walk(proposals, labels.full, token_ids, loss_mask), int(spoiled.sum()))
 
 
 def count_steps(proposals: list[Tensor], labels: Labels, loss_mask: Tensor | None) -> tuple[StepCounts, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hsforensics.drafter.fields import json_object, positive_integer, positive_number, shown, switch, wrong
 from hsforensics.drafter.rope import Rope, read_rope
 from hsforensics.drafter.tensors import LAYER, UNREADABLE, UNSUPPORTED
 from hsforensics.errors import HsfError
@@ -77,25 +78,25 @@ def read_spec(config: Mapping[str, Any], shapes: Shapes, vocab_size: int, where:
     layer = config.get("transformer_layer_config", config)
     if not isinstance(layer, dict):
         raise HsfError(UNREADABLE, where, "'transformer_layer_config' is no object", "restore the config")
-    hidden = _positive(layer, "hidden_size", where)
-    heads = _positive(layer, "num_attention_heads", where)
-    target_hidden = _positive(config, "target_hidden_size", where, default=hidden)
+    hidden = positive_integer(layer, "hidden_size", where)
+    target_hidden = positive_integer(config, "target_hidden_size", where, default=hidden)
+    heads, kv_heads, head_dim = _heads(layer, hidden, where)
     _check_kind(layer, where)
     return DrafterSpec(
         hidden_size=hidden,
         target_hidden_size=target_hidden,
         heads=heads,
-        kv_heads=_positive(layer, "num_key_value_heads", where, default=heads),
-        head_dim=_positive(layer, "head_dim", where, default=hidden // heads),
-        intermediate_size=_positive(layer, "intermediate_size", where),
-        norm_eps=float(layer.get("rms_norm_eps") or _DEFAULT_EPS),
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        intermediate_size=positive_integer(layer, "intermediate_size", where),
+        norm_eps=positive_number(layer, "rms_norm_eps", where, _DEFAULT_EPS),
         rope=read_rope(layer, where),
         draft_vocab_size=_draft_vocabulary(config, shapes, vocab_size, where),
         channels=_channels(shapes, target_hidden, where),
-        norm_before_residual=_flag(config, "norm_before_residual"),
+        norm_before_residual=_flag(config, "norm_before_residual", where),
         input_norm=_norm_present(config, shapes, "norm_before_fc", "input_norm.weight", where),
         fc_norm=_norm_present(config, shapes, "fc_norm", "fc_norm.0.weight", where),
-        norm_output=_flag(config, "norm_output") or _flag(config, "return_hidden_post_norm"),
+        norm_output=_flag(config, "norm_output", where) or _flag(config, "return_hidden_post_norm", where),
     )
 
 
@@ -115,6 +116,20 @@ def expected_shapes(spec: DrafterSpec) -> Shapes:
     return shapes
 
 
+def _heads(layer: Mapping[str, Any], hidden: int, where: Path) -> tuple[int, int, int]:
+    """Query heads, key and value heads, and the width of one."""
+    heads = positive_integer(layer, "num_attention_heads", where)
+    kv_heads = positive_integer(layer, "num_key_value_heads", where, default=heads)
+    if heads % kv_heads:
+        raise wrong("num_key_value_heads", f"a divisor of num_attention_heads ({heads})", kv_heads, where)
+    if layer.get("head_dim") is None and hidden % heads:
+        raise wrong("num_attention_heads", f"a divisor of hidden_size ({hidden}) without a head_dim", heads, where)
+    head_dim = positive_integer(layer, "head_dim", where, default=hidden // heads)
+    if head_dim % 2:
+        raise wrong("head_dim", "even, since rotary positions turn pairs", head_dim, where)
+    return heads, kv_heads, head_dim
+
+
 def _channels(shapes: Shapes, target_hidden: int, where: Path) -> int:
     shape = shapes["fc.weight"]
     if shape[1] == 0 or shape[1] % target_hidden:
@@ -131,7 +146,7 @@ def _draft_vocabulary(config: Mapping[str, Any], shapes: Shapes, vocab_size: int
     rows = shapes["lm_head.weight"][0]
     said = config.get("draft_vocab_size")
     if said is not None and said != rows:
-        got = f"tensor 'lm_head.weight' has {rows} rows, but 'draft_vocab_size' is {said}"
+        got = f"tensor 'lm_head.weight' has {rows} rows, but 'draft_vocab_size' is {shown(said)}"
         raise HsfError(UNREADABLE, where, got, "use config and weights of one export")
     return rows
 
@@ -140,39 +155,29 @@ def _check_kind(layer: Mapping[str, Any], where: Path) -> None:
     """Refuse what the weights' names cannot show: another activation, or layers that the weights lack."""
     act = layer.get("hidden_act", "silu")
     if act not in _ACTIVATIONS:
-        got = f"'hidden_act' is {act!r}, supported is 'silu'"
+        got = f"'hidden_act' is {shown(act)}, supported is 'silu'"
         raise HsfError(UNSUPPORTED, where, got, "evaluate it with the trainer's own code")
     count = layer.get("num_hidden_layers", 1)
     if count != 1:
-        got = f"'num_hidden_layers' is {count}, supported is 1"
+        got = f"'num_hidden_layers' is {shown(count)}, supported is 1"
         raise HsfError(UNSUPPORTED, where, got, "evaluate it with the trainer's own code")
 
 
 def _norm_present(config: Mapping[str, Any], shapes: Shapes, flag: str, tensor: str, where: Path) -> bool:
     """Whether a norm before ``fc`` exists: its weights say so, and an explicit flag must not deny it."""
     stored = tensor in shapes
-    said = _value(config, flag)
-    if said is not None and bool(said) != stored:
-        got = f"'{flag}' is {str(bool(said)).lower()}, but tensor '{tensor}' is {'there' if stored else 'missing'}"
+    said = _value(config, flag, where)
+    if said is not None and said != stored:
+        got = f"'{flag}' is {str(said).lower()}, but tensor '{tensor}' is {'there' if stored else 'missing'}"
         raise HsfError(UNREADABLE, where, got, "use config and weights of one export")
     return stored
 
 
-def _value(config: Mapping[str, Any], key: str) -> Any:
+def _value(config: Mapping[str, Any], key: str, where: Path) -> bool | None:
     """A switch at the top level or, as ModelOpt writes it, inside ``eagle_config``."""
-    nested = config.get("eagle_config")
-    found = config.get(key)
-    return nested.get(key) if found is None and isinstance(nested, dict) else found
+    found = switch(config, key, where)
+    return switch(json_object(config, "eagle_config", where), key, where) if found is None else found
 
 
-def _flag(config: Mapping[str, Any], key: str) -> bool:
-    return bool(_value(config, key))
-
-
-def _positive(config: Mapping[str, Any], key: str, where: Path, default: int | None = None) -> int:
-    value = config.get(key)
-    if value is None and default is not None:
-        return default
-    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-        raise HsfError(UNREADABLE, where, f"'{key}' must be a positive integer, got {value!r}", "restore the config")
-    return value
+def _flag(config: Mapping[str, Any], key: str, where: Path) -> bool:
+    return bool(_value(config, key, where))

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _ROUNDING = 2.0**-7  # relative; two roundings to bf16 of one value differ by less
 _HEAD, _EMBEDDING = "lm_head.weight", "embed_tokens.weight"
+_MAPS = ("d2t", "t2d")
+_FULL_BYTES = 2  # for each number; below that lie fp8 and fp4
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,7 @@ def load_drafter(path: Path, target: Target, dtype: torch.dtype, device: torch.d
     _check_target(spec, target, path)
     _check_shapes(spec, shapes, names, path)
     own = {name: checkpoint.tensor(stored) for name, stored in names.items()}
+    _check_dtypes(own, names, path)
     _check_finite(own, names, path)
     embedding, source, differs = _embedding(spec, own, target, path)
     weights = _assemble(spec, own, embedding, target, path)
@@ -122,6 +125,16 @@ def _check_matrices(shapes: Shapes, names: dict[str, str], path: Path) -> None:
         if name in shapes and len(shapes[name]) != 2:
             got = f"tensor '{names[name]}' is {list(shapes[name])}, must have two dimensions"
             raise HsfError(UNREADABLE, path, got, "use a whole EAGLE-3 checkpoint")
+
+
+def _check_dtypes(own: dict[str, Tensor], names: dict[str, str], path: Path) -> None:
+    """Refuse quantised weights: without their scales, which no tensor here is, they are other numbers."""
+    for name, value in own.items():
+        if name in _MAPS or (value.is_floating_point() and value.element_size() >= _FULL_BYTES):
+            continue
+        dtype = str(value.dtype).removeprefix("torch.")
+        got = f"tensor '{names[name]}' is {dtype}: quantised weights are not supported"
+        raise HsfError(UNSUPPORTED, path, got, "use the checkpoint in fp32, bf16 or fp16")
 
 
 def _check_finite(own: dict[str, Tensor], names: dict[str, str], path: Path) -> None:
@@ -147,7 +160,7 @@ def _check_shapes(spec: DrafterSpec, shapes: Shapes, names: dict[str, str], path
         if shapes[name] != shape:
             got = f"tensor '{names[name]}' is {list(shapes[name])}, the config asks for {list(shape)}"
             raise HsfError(UNREADABLE, path, got, "use config and weights of one export")
-    for name in shapes.keys() - expected.keys() - {_EMBEDDING, "d2t", "t2d"}:
+    for name in shapes.keys() - expected.keys() - {_EMBEDDING, *_MAPS}:
         got = f"tensor '{names[name]}' is not supported: fc joins {spec.channels} channels"
         raise HsfError(UNSUPPORTED, path, got, "evaluate it with the trainer's own code")
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from hsforensics.capture.manifest import REQUEST_NAME, TEMPORARY, token_ids_sha256
 from hsforensics.capture.store import Capture, is_capture, open_capture
 from hsforensics.dumps import DumpSet, open_dumps
 from hsforensics.errors import HsfError
 from hsforensics.findings import finding
+from hsforensics.flows.target_check import check_target
 from hsforensics.matching.cheap import POSTNORM_SHARE, POSTNORM_TOLERANCE, postnorm_rms
 from hsforensics.states import POSTNORM, Finding, Sample, State, show_state, show_wiring
 
@@ -19,11 +22,17 @@ if TYPE_CHECKING:
 
     from hsforensics.models.target import Target
 
-BANK_NOTE = "states of the capture's bank, computed by the target itself: the accuracy proves the wiring"
+BANK_NOTE = (
+    "states of the capture's bank, computed by the target itself: a much higher accuracy than with another wiring "
+    "refutes that other one; states one apart serve a drafter about equally well, and only values tell them apart "
+    "(hsforensics compare)"
+)
 CHANNELS_NOTE = (
     "channels of the dump by number: the accuracy proves that the drafter fits these channels, and nothing about which "
     "states they are, since their labels may lie"
 )
+
+_PROBES = 16  # samples whose channels are looked at to see what is usual in this set
 
 
 @dataclass(frozen=True)
@@ -73,16 +82,15 @@ def open_data(path: Path, wirings: Sequence[tuple[State, ...]], channels: Sequen
 
     Raises:
         HsfError: ``usage`` for states of a dump, channel numbers of a capture, or no run at all; whatever opening
-            the data raises.
+            the data raises, so that an unfinished capture is called one.
     """
-    if not path.exists():
-        raise HsfError("not-found", path, "no such capture or dumps", "check --data")
-    if is_capture(path):
+    if _is_of_a_capture(path):
+        opened = _open_capture(path)
         if channels or not wirings:
             got = "a capture's states are named by --wiring" + (", got --channels" if channels else "; none is given")
             raise HsfError("usage", path, got, f"hsforensics draft-eval DRAFTER --data {path} --wiring 2,15,27 ...")
-        return EvalData("bank", tuple(wirings), BANK_NOTE, open_capture(path))
-    opened = open_dumps(path)
+        return EvalData("bank", tuple(wirings), BANK_NOTE, opened)
+    dumps = open_dumps(path)
     if wirings or not channels:
         got = (
             "the labels of a dump prove nothing, so a wiring in state numbers needs a capture"
@@ -94,7 +102,26 @@ def open_data(path: Path, wirings: Sequence[tuple[State, ...]], channels: Sequen
             "--target MODEL -o CAPTURE"
         )
         raise HsfError("usage", path, got, remedy)
-    return EvalData("channels", tuple(channels), CHANNELS_NOTE, opened)
+    return EvalData("channels", tuple(channels), CHANNELS_NOTE, dumps)
+
+
+def _is_of_a_capture(path: Path) -> bool:
+    """Whether a path is a capture, a part or a leftover of one, or nothing (beside which a leftover may lie)."""
+    if not path.exists() or TEMPORARY.fullmatch(path.name) or is_capture(path):
+        return True
+    try:
+        return path.is_dir() and any(REQUEST_NAME.fullmatch(file.name) for file in path.iterdir())
+    except OSError:
+        return False
+
+
+def _open_capture(path: Path) -> Capture:
+    try:
+        return open_capture(path)
+    except HsfError as error:
+        if error.code != "not-found":
+            raise
+        raise HsfError("not-found", path, "no such capture or dumps", "check --data") from None
 
 
 def readings(
@@ -110,8 +137,8 @@ def readings(
         limit: Sequences to look at, at most.
 
     Raises:
-        HsfError: ``usage`` when the capture is another target's, or a state or channel is not there;
-            ``nothing-compared`` when the data hold nothing to compute the target's choices from.
+        HsfError: ``target-foreign`` when the capture is another target's; ``usage`` when a state or channel is not
+            there; ``nothing-compared`` when the data hold nothing to compute the target's choices from.
     """
     if isinstance(data.opened, Capture):
         if target_channel is not None:
@@ -124,10 +151,7 @@ def _from_capture(
     capture: Capture, runs: tuple[tuple[State, ...], ...], target: Target, limit: int | None
 ) -> Iterator[Reading | Finding]:
     manifest = capture.manifest
-    if (manifest.layers, manifest.hidden_size) != (target.layers, target.hidden_size):
-        got = f"the capture's target has L = {manifest.layers} and width {manifest.hidden_size}, this one has "
-        got += f"L = {target.layers} and width {target.hidden_size}"
-        raise HsfError("usage", "--target", got, f"give the target of the capture: {manifest.target_path}")
+    yield from check_target(capture, target)
     needed = dict.fromkeys(state for run in runs for state in run)
     for state in needed:
         if state not in manifest.states:
@@ -165,19 +189,26 @@ def _from_dumps(
 ) -> Iterator[Reading | Finding]:
     needed = tuple(dict.fromkeys(int(number) for run in runs for number in run))
     gain = target.norm_weight()  # [H]
+    usual = _usual_labels(dumps, limit)
+    final = _target_channel(dumps, usual, fc_channels, target_channel) if usual else 0
+    for number, option in (*((number, "--channels") for number in needed), (final, "--target-channel")):
+        _check_number(dumps, usual, number, option)
     for file in dumps.files[:limit]:
         try:
             sample = dumps.read(file)
         except HsfError as error:
-            yield finding("file-unreadable", error.where, error.message, error.code, remedy=error.remedy)
+            yield _unreadable(error)
             continue
-        final = _target_channel(sample, fc_channels, target_channel)
-        values: dict[State, Tensor] = {number: _channel(sample, number, "--channels") for number in needed}
-        state = _channel(sample, final, "--target-channel")
+        if _labels(sample) != usual:
+            message = f"{sample.name} lacks or adds channels, so that their numbers mean others than in most samples"
+            proof = f"it holds {', '.join(_labels(sample))}; the others hold {', '.join(usual)}"
+            yield finding("file-unreadable", sample.name, message, proof)
+            continue
+        state = sample.channels[final].values
         found = Reading(
             name=sample.name,
             token_ids=sample.token_ids,
-            channels=values,
+            channels={number: sample.channels[number].values for number in needed},
             final=state,
             final_name=f"channel {final}",
             prenorm=not is_postnorm(state, gain),
@@ -185,6 +216,31 @@ def _from_dumps(
             dtype=str(state.dtype).removeprefix("torch."),
         )
         yield _judge(found, target, None)
+
+
+def _unreadable(error: HsfError) -> Finding:
+    message = f"{error.where}: {error.message}"
+    return finding("file-unreadable", error.where, message, error.code, remedy=error.remedy)
+
+
+def _labels(sample: Sample) -> tuple[str, ...]:
+    return tuple(channel.label for channel in sample.channels)
+
+
+def _usual_labels(dumps: DumpSet, limit: int | None) -> tuple[str, ...]:
+    """The channels' labels in most of the first readable samples; empty when none is readable.
+
+    A sample that lacks a file has other channels under the same numbers.
+    """
+    seen: Counter[tuple[str, ...]] = Counter()
+    for file in dumps.files[:limit]:
+        if seen.total() == _PROBES:
+            break
+        try:
+            seen[_labels(dumps.read(file))] += 1
+        except HsfError:
+            continue
+    return max(seen, key=lambda labels: (seen[labels], len(labels)), default=())
 
 
 def is_postnorm(values: Tensor, gain: Tensor) -> bool:
@@ -197,20 +253,19 @@ def is_postnorm(values: Tensor, gain: Tensor) -> bool:
     return bool(len(rms)) and float(near.float().mean()) >= POSTNORM_SHARE
 
 
-def _target_channel(sample: Sample, fc_channels: int, asked: int | None) -> int:
+def _target_channel(dumps: DumpSet, usual: tuple[str, ...], fc_channels: int, asked: int | None) -> int:
     if asked is not None:
         return asked
-    if len(sample.channels) <= fc_channels:
-        got = f"holds {len(sample.channels)} channels and the drafter joins {fc_channels}: none is left for the target"
-        raise HsfError("nothing-compared", sample.name, got, "name the target's channel with --target-channel")
-    return len(sample.channels) - 1
+    if len(usual) <= fc_channels:
+        got = f"its samples hold {len(usual)} channels and the drafter joins {fc_channels}: none is left for the target"
+        raise HsfError("nothing-compared", dumps.path, got, "name the target's channel with --target-channel")
+    return len(usual) - 1
 
 
-def _channel(sample: Sample, number: int, option: str) -> Tensor:
-    if not 0 <= number < len(sample.channels):
-        got = f"{sample.name} has channels 0 to {len(sample.channels) - 1}, got {number}"
+def _check_number(dumps: DumpSet, usual: tuple[str, ...], number: int, option: str) -> None:
+    if usual and not 0 <= number < len(usual):
+        got = f"the samples of {dumps.path} have channels 0 to {len(usual) - 1}, got {number}"
         raise HsfError("usage", option, got, "count the channels with hsforensics compare DUMPS --target MODEL")
-    return sample.channels[number].values
 
 
 def _judge(found: Reading, target: Target, fault: str | None) -> Reading | Finding:
@@ -220,7 +275,13 @@ def _judge(found: Reading, target: Target, fault: str | None) -> Reading | Findi
     for name, values in {**channels, found.final_name: found.final}.items():
         if values.shape != (T, target.hidden_size):
             got = f"{name} is {list(values.shape)}, must be [{T}, {target.hidden_size}]"
-            return finding("channel-unreadable", f"{found.name}, {name}", "rows or width do not fit", got)
+            return finding(
+                "channel-unreadable", f"{found.name}, {name}", f"{found.name}: rows or width do not fit", got
+            )
+    if T and not bool(found.final.isfinite().all(dim=1).any()):
+        got = f"none of {T} rows is finite, so the target's choices are not known"
+        message = f"{found.name}: {found.final_name} holds no finite row"
+        return finding("channel-unreadable", f"{found.name}, {found.final_name}", message, got)
     ids = found.token_ids
     if T < 2:
         fault = f"{T} tokens leave nothing to draft"
@@ -228,4 +289,22 @@ def _judge(found: Reading, target: Target, fault: str | None) -> Reading | Findi
         fault = f"token ids reach {int(ids.min())} to {int(ids.max())}, the target has {target.vocab_size}"
     elif found.loss_mask is not None and found.loss_mask.shape != (T,):
         fault = f"loss_mask is {list(found.loss_mask.shape)}, must be [{T}]"
-    return finding("file-unreadable", found.name, f"not evaluated: {fault}", fault) if fault else found
+    return finding("file-unreadable", found.name, f"{found.name} is not evaluated: {fault}", fault) if fault else found
+
+
+def distinct(items: Iterator[Reading | Finding]) -> Iterator[Reading | Finding]:
+    """Leave out readings whose token ids came before; one finding at the end says how many."""
+    first: dict[str, str] = {}  # hash of the token ids -> name of the sequence
+    copies: list[tuple[str, str]] = []
+    for item in items:
+        if isinstance(item, Reading):
+            digest = token_ids_sha256(item.token_ids)
+            if digest in first:
+                copies.append((item.name, first[digest]))
+                continue
+            first[digest] = item.name
+        yield item
+    if copies:
+        message = "sequences with the token ids of an earlier one are left out, so that each counts once"
+        proof = f"{len(copies)} of {len(first) + len(copies)}, such as {copies[0][0]}, a copy of {copies[0][1]}"
+        yield finding("sequences-repeated", "the data", message, proof)

@@ -13,26 +13,21 @@ from hsforensics.drafter.definitions import definitions
 from hsforensics.drafter.evaluate import Feed, SequenceScore, score_sequence
 from hsforensics.drafter.labels import target_labels
 from hsforensics.drafter.model import rms_norm
-from hsforensics.drafter.summary import draft_run, rank_runs
+from hsforensics.drafter.ranking import rank_runs
+from hsforensics.drafter.summary import draft_run
 from hsforensics.drafter.weights import LoadedDrafter, load_drafter
 from hsforensics.errors import HsfError
-from hsforensics.findings import finding
 from hsforensics.flows.compare_findings import sort_findings
-from hsforensics.flows.draft_data import EvalData, Reading, open_data, readings
+from hsforensics.flows.draft_data import EvalData, Reading, distinct, open_data, readings
+from hsforensics.flows.draft_findings import data_findings, embedding_findings, plural, run_findings, target_findings
 from hsforensics.flows.provenance import provenance
 from hsforensics.models.target import Target, load_target
-from hsforensics.results import DraftEvalResult, DraftRun, DumpSource, Provenance
+from hsforensics.results import DraftEvalResult, DumpSource, Provenance
 from hsforensics.states import Finding, State, show_wiring
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
-
-ON_POLICY_ENOUGH = 0.9
-"""Below this share of tokens that the target itself would choose, an accept length rests on easy stretches."""
-
-ENOUGH_SEQUENCES = 10
-"""With fewer, an interval over sequences is rough; with fewer than two there is none."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +89,10 @@ def draft_eval(
     Args:
         drafter: Directory of the drafter.
         target: Directory of the target model.
-        data: A capture (a bank, or a live one with states) or training dumps.
-        wirings: States to feed, in ``fc`` order, one run each; needs a capture.
+        data: A capture (a bank, or a live one with states) or training dumps. Sequences with equal token ids count
+            once.
+        wirings: States to feed, in ``fc`` order, one run each; needs a capture. Accuracy tells gross miswirings
+            apart, and not states one apart; see ``hsforensics.drafter.ranking``.
         channels: Channel numbers of the dump to feed, in ``fc`` order, one run each; needs dumps. What they measure
             proves the drafter and not the wiring, since the labels of a dump prove nothing.
         steps: K, draft steps to evaluate.
@@ -125,8 +122,15 @@ def draft_eval(
     runs = tuple(
         draft_run(opened.source, run, scores, seed, words) for run, scores in zip(opened.runs, done.scores, strict=True)
     )
-    ranked = rank_runs(runs, done.scores, seed)
-    found = [*done.findings, *_findings(runs, done, opened, loaded, drafter), *([ranked] if ranked else [])]
+    ranked = rank_runs(runs, done.scores)
+    found = [
+        *done.findings,
+        *(target_findings(done.labels) if opened.source == "channels" else ()),
+        *run_findings(runs, done.scores),
+        *data_findings(runs[0], sum(score.walk.rows for score in done.scores[0])),
+        *embedding_findings(loaded, drafter),
+        *([ranked] if ranked else ()),
+    ]
     origin = _provenance(model, loaded, drafter, opened, data, done, dtype=DTYPES[dtype], device=place, seed=seed)
     return DraftEvalResult(runs=runs, findings=sort_findings(found), provenance=origin)
 
@@ -172,7 +176,7 @@ def _evaluate(
     labels: dict[tuple[str, bool], int] = {}
     findings: list[Finding] = []
     dtypes: dict[str, None] = {}
-    for item in readings(data, model, judge.drafter.weights.spec.channels, target_channel, limit):
+    for item in distinct(readings(data, model, judge.drafter.weights.spec.channels, target_channel, limit)):
         if isinstance(item, Finding):
             findings.append(item)
             continue
@@ -182,7 +186,7 @@ def _evaluate(
         labels[key] = labels.get(key, 0) + 1
         dtypes[item.dtype] = None
     if not scores[0]:
-        why = f"{findings[0].where}: {findings[0].message}" if findings else "it holds no sequence"
+        why = next((item.message for item in findings if item.code != "target-differs"), "it holds no sequence")
         raise HsfError("nothing-compared", path, f"no sequence could be evaluated; {why}", "produce the data again")
     return _Evaluated(scores, labels, findings, tuple(dtypes))
 
@@ -201,44 +205,10 @@ def _check_positions(done: _Evaluated, data: EvalData, path: Path, steps: int) -
 
 def _labels_note(done: _Evaluated) -> str:
     parts = [
-        f"{name} ({'pre-norm: the final norm is applied here' if prenorm else 'postnorm'}; {count} sequences)"
+        f"{name} ({'pre-norm: the final norm is applied here' if prenorm else 'postnorm'}; {plural(count, 'sequence')})"
         for (name, prenorm), count in done.labels.items()
     ]
     return f"the target's argmax, through its lm_head in fp32, from {' and '.join(parts)}"
-
-
-def _findings(
-    runs: tuple[DraftRun, ...], done: _Evaluated, data: EvalData, loaded: LoadedDrafter, drafter: Path
-) -> list[Finding]:
-    found = []
-    if loaded.embedding_differs:
-        share = f"{loaded.embedding_differs:.1%} of the token rows differ"
-        message = "the drafter ships a token embedding of its own; the target's was used, as SGLang does"
-        found.append(finding("draft-embedding-own", f"{drafter}, embed_tokens.weight", message, share))
-    if data.source == "channels":
-        found += [_target_finding(name, prenorm, count) for (name, prenorm), count in done.labels.items()]
-    for run, scores in zip(runs, done.scores, strict=True):
-        if broken := sum(score.broken for score in scores):
-            message = "a state is NaN or Inf in these rows or in a row before them; they are counted as wrong"
-            found.append(
-                finding("channel-unreadable", show_wiring(run.wiring), message, f"{broken} of {run.tokens} rows")
-            )
-    policy = runs[0].accept_length
-    if policy.on_policy < ON_POLICY_ENOUGH:
-        message = "much of this text is not what the target would write, so the accept length rests on easy stretches"
-        proof = f"{policy.on_policy:.1%} of the tokens are the target's own choice, {policy.verify_steps} verify steps"
-        found.append(finding("data-off-policy", "the data", message, proof))
-    if (count := runs[0].sequences) < ENOUGH_SEQUENCES:
-        message = "intervals over so few sequences are rough" if count > 1 else "one sequence gives no interval"
-        found.append(finding("few-sequences", "the data", message, f"{count} sequences"))
-    return found
-
-
-def _target_finding(name: str, prenorm: bool, count: int) -> Finding:
-    evidence = f"RMS(x / final norm gain) is {'not ' if prenorm else ''}1 in nearly all rows, in {count} sequences"
-    if prenorm:
-        return finding("target-prenorm", name, "holds no postnorm, so the final norm was applied to it", evidence)
-    return finding("target-postnorm", name, "holds postnorm, so lm_head was applied to it directly", evidence)
 
 
 def _provenance(

@@ -105,7 +105,7 @@ def read_json(path: Path, code: str) -> dict[str, object]:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise HsfError(code, path, "the file does not exist", "point at a directory that holds it") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise HsfError(code, path, f"not readable as JSON ({error})", "restore the file from its source") from None
     if not isinstance(data, dict):
         raise HsfError(code, path, f"holds a JSON {type(data).__name__}, not an object", "restore the file")

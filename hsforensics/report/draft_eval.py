@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hsforensics.report.findings import print_findings
-from hsforensics.results import AcceptLength, DraftEvalResult, DraftRun, Interval, Provenance
+from hsforensics.results import AcceptLength, DraftEvalResult, DraftRun, Interval, Provenance, StepAccuracy
 from hsforensics.states import show_wiring
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _SOURCES = {"bank": "wiring", "channels": "channels"}
 _VARIANTS = ("masked", "draft_vocab", "full_acc", "cond_acc")
+_STEPS_ABREAST = 3  # that fit beside a run's name; more are printed one below the other
 
 
 def print_draft_eval(result: DraftEvalResult, out: Console) -> None:
@@ -38,7 +39,7 @@ def _print_sources(origin: Provenance, out: Console) -> None:
     ]
     if origin.capture_path:
         lines.append(("capture", f"{origin.capture_path} ({origin.engine} {origin.engine_version})"))
-    lines += [("dumps", f"{s.path} ({s.producer}, {s.samples} samples, {s.dtype})") for s in origin.dumps]
+    lines += [("dumps", f"{s.path} ({s.producer}, {_samples(s.samples)}, {s.dtype})") for s in origin.dumps]
     lines.append(("forward", f"{origin.dtype} on {origin.device}"))
     for name, text in lines:
         out.print(f"{name:<9} {text}", markup=False)
@@ -46,10 +47,16 @@ def _print_sources(origin: Provenance, out: Console) -> None:
 
 
 def _accuracy_table(runs: tuple[DraftRun, ...]) -> Table:
-    table = _table("accuracy (full vocabulary)", *(f"step {step.step}" for step in runs[0].accuracy), "rows")
+    title, steps = "accuracy (full vocabulary)", runs[0].accuracy
+    if len(steps) > _STEPS_ABREAST:
+        table = _table(title, "step", "accuracy", "rows")
+        for run in runs:
+            for step in run.accuracy:
+                table.add_row(_name(run), str(step.step), _accuracy(step), str(step.positions))
+        return table
+    table = _table(title, *(f"step {step.step}" for step in steps), "rows")
     for run in runs:
-        cells = [f"{step.value:.3f}{_interval(step.interval, 3)}" for step in run.accuracy]
-        table.add_row(_name(run), *cells, str(run.tokens))
+        table.add_row(_name(run), *(_accuracy(step) for step in run.accuracy), str(run.tokens))
     return table
 
 
@@ -61,13 +68,19 @@ def _accept_table(runs: tuple[DraftRun, ...]) -> Table:
 
 
 def _trainer_table(runs: tuple[DraftRun, ...]) -> Table:
-    """The trainers' own variants: one line for each run and variant that has a value."""
-    table = _table("as trainers count it", *(f"step {step.step}" for step in runs[0].accuracy))
+    """The trainers' own variants that have a value: one line for each run and variant, or for each run and step."""
+    title, steps = "as trainers count it", runs[0].accuracy
+    known = [name for name in _VARIANTS if any(step.trainer.get(name) is not None for r in runs for step in r.accuracy)]
+    if len(steps) > _STEPS_ABREAST:
+        table = _table(title, "step", *known)
+        for run in runs:
+            for step in run.accuracy:
+                table.add_row(_name(run), str(step.step), *(_share(step, name) for name in known))
+        return table
+    table = _table(title, *(f"step {step.step}" for step in steps))
     for run in runs:
-        for variant in _VARIANTS:
-            values = [step.trainer.get(variant) for step in run.accuracy]
-            if any(value is not None for value in values):
-                table.add_row(_name(run).append(f" {variant}"), *("" if v is None else f"{v:.3f}" for v in values))
+        for name in known:
+            table.add_row(_name(run).append(f" {name}"), *(_share(step, name) for step in run.accuracy))
     return table
 
 
@@ -97,6 +110,19 @@ def _name(run: DraftRun) -> Text:
     from rich.text import Text
 
     return Text(f"{_SOURCES[run.source]} {show_wiring(run.wiring)}")
+
+
+def _accuracy(step: StepAccuracy) -> str:
+    return f"{step.value:.3f}{_interval(step.interval, 3)}"
+
+
+def _share(step: StepAccuracy, variant: str) -> str:
+    value = step.trainer.get(variant)
+    return "" if value is None else f"{value:.3f}"
+
+
+def _samples(count: int) -> str:
+    return "1 sample" if count == 1 else f"{count} samples"
 
 
 def _accept(found: AcceptLength) -> str:

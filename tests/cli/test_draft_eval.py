@@ -14,6 +14,7 @@ import typer
 from typer.testing import CliRunner
 
 from hsforensics.cli.draft_eval import draft_eval_command
+from hsforensics.drafter.ranking import MIN_LEAD, MIN_SEQUENCES
 from hsforensics.findings import finding
 from hsforensics.results import DraftEvalResult
 from tests.report.test_draft_eval import ORIGIN, RUN
@@ -96,6 +97,13 @@ def test_a_bad_value_is_a_usage_error_that_names_the_option(option: str, value: 
 def test_help_says_what_channels_of_a_dump_prove() -> None:
     text = " ".join(CliRunner().invoke(app, ["--help"], terminal_width=400).output.split())
     assert "proves the drafter, not the wiring" in text
+
+
+def test_help_says_what_accuracy_cannot_tell_apart_and_when_a_best_wiring_is_named() -> None:
+    text = " ".join(CliRunner().invoke(app, ["--help"], terminal_width=400).output.split())
+    assert "only values (hsforensics compare) tell them apart" in text
+    assert f"at least {MIN_SEQUENCES} distinct sequences" in text
+    assert f"certainly more than {MIN_LEAD}" in text
 
 
 def test_the_command_is_importable_without_torch() -> None:

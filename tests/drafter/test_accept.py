@@ -81,3 +81,26 @@ def test_text_of_another_writer_is_never_walked() -> None:
     tokens = list(range(8))
     found = walked([[5] * 7], [9] * 8, tokens)
     assert found == Walk(emitted=0, verify_steps=0, own=0, rows=7)
+
+
+def test_a_loss_mask_limits_whose_text_is_counted_and_never_the_walk() -> None:
+    """The prompt, tokens 0 to 3, is somebody else's; the target wrote tokens 4 to 9."""
+    tokens, labels = [9, 9, 9, 9, *range(6)], [5, 5, 5, 0, 1, 2, 3, 4, 5, 6]
+    proposals = [torch.tensor(labels[k:]) for k in (1, 2)]
+    mask = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1, 1, 1])
+    whole, masked = (walk(proposals, torch.tensor(labels), torch.tensor(tokens), m) for m in (None, mask))
+    assert (whole.own, whole.rows) == (6, 9)
+    assert (masked.own, masked.rows) == (6, 6)
+    assert (masked.emitted, masked.verify_steps) == (whole.emitted, whole.verify_steps)
+    assert masked.verify_steps > 0
+
+
+@given(data=st.data(), T=st.integers(2, 20))
+def test_masked_rows_are_those_whose_next_token_is_unmasked(data: st.DataObject, T: int) -> None:
+    def draw(high: int) -> list[int]:
+        return data.draw(st.lists(st.integers(0, high), min_size=T, max_size=T))
+
+    labels, tokens, mask = draw(2), draw(2), draw(1)
+    found = walk([torch.zeros(T - 1)], torch.tensor(labels), torch.tensor(tokens), torch.tensor(mask))
+    rows = [t for t in range(T - 1) if mask[t + 1]]
+    assert (found.own, found.rows) == (sum(labels[t] == tokens[t + 1] for t in rows), len(rows))

@@ -176,6 +176,25 @@ def test_a_missing_tensor_is_named(name: str, target: Target, tmp_path: Path) ->
     assert f"'{name.replace('layer.', 'layers.0.')}'" in caught.value.message
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int32, torch.float8_e4m3fn, torch.float8_e5m2])
+@pytest.mark.parametrize("name", ["fc.weight", "layer.mlp.up_proj.weight", "norm.weight", "embed_tokens.weight"])
+def test_quantised_weights_without_scales_are_refused_by_name_and_dtype(
+    name: str, dtype: torch.dtype, target: Target, tmp_path: Path
+) -> None:
+    tensors = make_tensors(make_spec()) | {"embed_tokens.weight": target.embedding()}
+    stored = name.replace("layer.", "midlayer.")
+    word = str(dtype).removeprefix("torch.")
+    with pytest.raises(HsfError, match=rf"'{stored}' is {word}: quantised") as caught:
+        load(write_drafter(tmp_path / "d", tensors | {name: tensors[name].to(dtype)}), target)
+    assert caught.value.code == "drafter-unsupported"
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_every_full_dtype_is_read(dtype: torch.dtype, target: Target, tmp_path: Path) -> None:
+    tensors = {name: x if name == "d2t" else x.to(dtype) for name, x in make_tensors(make_spec()).items()}
+    assert load(write_drafter(tmp_path / "d", tensors), target).weights.fc.dtype == torch.float32
+
+
 def test_a_map_without_a_head_is_refused(target: Target, tmp_path: Path) -> None:
     tensors = {key: x for key, x in make_tensors(make_spec()).items() if key != "lm_head.weight"}
     with pytest.raises(HsfError, match=r"'d2t' without 'lm_head\.weight'"):

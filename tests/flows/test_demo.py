@@ -155,7 +155,7 @@ def test_without_transformers_the_recordings_are_the_bank(tmp_path: Path, monkey
     proof = found["proof"]
     assert isinstance(proof, DraftEvalResult)
     assert proof.runs[0].sequences == 2
-    assert "draft-best" in {item.code for item in proof.findings}
+    assert "draft-undecided" in {item.code for item in proof.findings}  # too few sequences to name a best wiring
 
 
 def test_the_believed_wiring_is_the_one_that_the_committed_config_serves() -> None:

@@ -11,7 +11,7 @@ from hsforensics.findings import finding
 from hsforensics.report.console import console
 from hsforensics.report.draft_eval import print_draft_eval
 from hsforensics.report.schema import to_json
-from hsforensics.results import AcceptLength, DraftEvalResult, DraftRun, Provenance, StepAccuracy
+from hsforensics.results import AcceptLength, DraftEvalResult, DraftRun, DumpSource, Provenance, StepAccuracy
 
 STEPS = (
     StepAccuracy(
@@ -62,6 +62,36 @@ def test_figures_stand_beside_their_run() -> None:
         ["cond_acc", "0.740", "0.530"],
     ]
     assert lines_with(text, "wiring [0, 3, 31]")[1] == ["unknown", "0", "25.0%"]
+
+
+@pytest.mark.parametrize("steps", [4, 12, 299])
+def test_many_steps_are_printed_below_each_other_and_every_figure_is_whole(steps: int) -> None:
+    variants = {"masked": None, "draft_vocab": 0.25, "full_acc": None, "cond_acc": 0.125}
+    accuracy = tuple(StepAccuracy(k, k / 1000, (0.0, 1.0), k, 1000, variants) for k in range(1, steps + 1))
+    text = shown(replace(RUN, accuracy=accuracy), replace(RUN, accuracy=accuracy, wiring=(27, 15, 3)))
+    for name in ("wiring [3, 31, 59]", "wiring [27, 15, 3]"):
+        rows = lines_with(text, name)
+        assert rows[:steps] == [
+            [str(k), f"{k / 1000:.3f}", "(0.000", "to", "1.000)", "1000"] for k in range(1, steps + 1)
+        ]
+        assert rows[-steps:] == [[str(k), "0.250", "0.125"] for k in range(1, steps + 1)]
+    assert "\u2026" not in text
+    assert "masked" not in text
+
+
+@pytest.mark.parametrize("steps", range(1, 4))
+def test_few_steps_stand_abreast(steps: int) -> None:
+    text = shown(replace(RUN, accuracy=tuple(replace(STEPS[0], step=k) for k in range(1, steps + 1))))
+    assert lines_with(text, "wiring [3, 31, 59]")[0] == ["0.750", "(0.700", "to", "0.800)"] * steps + ["100"]
+    assert "\u2026" not in text
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "1 sample,"), (2, "2 samples,")])
+def test_one_sample_is_no_plural(count: int, words: str) -> None:
+    origin = replace(ORIGIN, dumps=(DumpSource("some/dumps", "raw", count, "float32"),))
+    stream = io.StringIO()
+    print_draft_eval(DraftEvalResult((RUN,), (), origin), console(stream))
+    assert words in stream.getvalue()
 
 
 def test_channels_are_never_called_a_wiring() -> None:
