@@ -33,7 +33,9 @@ def spellings(serving: Serving, states: tuple[State, ...], ids: Ids) -> Iterator
 def other_ways(serving: Serving, states: tuple[State, ...]) -> Iterator[RuleAlternative]:
     """Ways to serve states that no list of ids asks this engine version for, the cheapest first."""
     ascending = tuple(sorted(set(states), key=state_order))
-    if states != ascending and len(ascending) == len(states):
+    if len(ascending) < len(states):
+        return  # a state named twice: no engine has two of one
+    if states != ascending:
         yield from _here("order", serving, ascending, _PERMUTE)
     price = "" if states == ascending else f"{_PERMUTE}, and "
     yield from _versions(serving, ascending, price)

@@ -15,7 +15,10 @@ from hsforensics.drafter.permute_proof import prove_equal
 from hsforensics.errors import HsfError
 from hsforensics.flows.fix_inputs import FixWishes
 from hsforensics.flows.permute_fc import permute_fc
+from hsforensics.models.target import load_target
+from tests.drafter.makers import make_spec, make_tensors, write_drafter
 from tests.incident import KIMI, LAYERS, WIDTH, write_config
+from tests.world import make_world, write_target
 
 ENGINES = ("sglang==0.5.16", "vllm==0.33.0")
 
@@ -93,3 +96,18 @@ def test_nothing_appears_and_the_input_stays_when_it_is_refused(tmp_path: Path) 
             permute_fc(tmp_path / "drafter", _wishes(wiring), tmp_path / name)
         assert caught.value.code == code
     assert sorted(path.name for path in tmp_path.iterdir()) == ["drafter", "full"]
+
+
+@pytest.mark.parametrize("norms", [{}, {"input_norm": True}, {"fc_norm": True}])
+def test_with_a_target_the_whole_drafter_is_run_for_the_proof(tmp_path: Path, norms: dict[str, bool]) -> None:
+    drafter = write_drafter(tmp_path / "drafter", make_tensors(make_spec(**norms)))
+    target = write_target(make_world(), tmp_path / "target")
+    wishes = FixWishes(wiring=(6, 3, 9), engines=("sglang==0.5.16",), target=target)
+    done = permute_fc(drafter, wishes, tmp_path / "out")
+    assert (done.outputs_through, done.outputs_rows, done.order) == ("drafter", 48, (1, 0, 2))
+    assert done.outputs_difference < 1e-5
+    tensors = load_file(tmp_path / "out" / "w.safetensors")
+    tensors["fc.weight"] += 1e-3
+    save_file(tensors, tmp_path / "out" / "w.safetensors")
+    with pytest.raises(RuntimeError, match="blocks equal False"):
+        prove_equal(drafter, tmp_path / "out", done.order, load_target(target), 0)

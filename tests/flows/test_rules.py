@@ -74,6 +74,15 @@ def test_another_version_is_offered_with_its_range() -> None:
     assert (version.versions, version.engine, version.ids) == (">=0.5.14", "sglang==0.5.14", (0, 3, 31))
 
 
+def test_a_state_named_twice_has_no_other_way() -> None:
+    assert _ask(states=(3, 3, 59)).alternatives == ()
+
+
+def test_postnorm_is_offered_where_an_engine_can_feed_it() -> None:
+    (way,) = _ask(states=(3, 31, "postnorm")).alternatives
+    assert (way.engine, way.ids, way.key) == ("tensorrt-llm==1.0", (2, 30, -1), "eagle3_layers_to_capture")
+
+
 @pytest.mark.parametrize("states", [(3, 31, 61), (31, 0, 59), (0, 30, 61), (1,), (61, 2)])
 def test_every_alternative_serves_what_it_says(states: tuple[int, ...]) -> None:
     for way in _ask("sglang==0.5.12", states=states).alternatives:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -131,3 +132,12 @@ def test_a_place_without_an_sglang_is_refused(tmp_path: Path, kind: str) -> None
 )
 def test_drafters_are_no_targets(name: str, target: bool) -> None:
     assert is_target(name) == target
+
+
+def test_the_installed_package_is_found_without_importing_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = make_tree(tmp_path)
+    (tree / "sglang" / "__init__.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(str(tree))
+    sources = read_sources("installed")
+    assert (sources.version, sources.origin) == ("0.5.99", str(tree))
+    assert "sglang" not in sys.modules
