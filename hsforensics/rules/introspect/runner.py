@@ -125,23 +125,24 @@ class _Silent:
     warning = debug = error = warning_once = info
 
 
-def _private(name: object) -> None:
-    if not isinstance(name, str) or name.startswith("__"):
-        raise PermissionError("private name")
+def _ours(owner: object, name: object) -> None:
+    """Dynamic access is for our own objects only, and never to private names."""
+    if not isinstance(owner, (_Stub, _Layer, _Config, _Group)) or not isinstance(name, str) or name.startswith("__"):
+        raise PermissionError("private name, or no object of the model")
 
 
 def _getattr(owner: object, name: str, *default: object) -> Any:
-    _private(name)
+    _ours(owner, name)
     return getattr(owner, name, *default)
 
 
 def _hasattr(owner: object, name: str) -> bool:
-    _private(name)
+    _ours(owner, name)
     return hasattr(owner, name)
 
 
 def _setattr(owner: object, name: str, value: object) -> None:
-    _private(name)
+    _ours(owner, name)
     if not isinstance(owner, (_Stub, _Layer)):
         raise PermissionError("only stubs take attributes")
     setattr(owner, name, value)
@@ -164,7 +165,7 @@ def _limit() -> None:
     except ImportError:
         return
     resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
-    resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 28, 1 << 28))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16))
 

@@ -18,6 +18,7 @@ _MODELS = "sglang/srt/models/"
 _METADATA = re.compile(r"sglang-[^/]+\.dist-info/METADATA")
 _VERSION = re.compile(r"^Version: (.+)$", re.MULTILINE)
 _LARGEST = 8_000_000  # bytes of one source file; the largest real one is a twentieth of that
+_ALL = 100_000_000  # of all of them together; a real wheel holds 11 MB
 _REMEDY = "give a .whl file, the directory of an unpacked wheel, or the word 'installed'"
 
 
@@ -67,9 +68,11 @@ def _installed() -> Path:
 
 def _from_wheel(path: Path) -> Iterator[tuple[str, str]]:
     with zipfile.ZipFile(path) as wheel:
-        for item in wheel.infolist():
-            if _wanted(item.filename) and item.file_size <= _LARGEST:
-                yield item.filename, wheel.read(item).decode("utf-8")
+        wanted = [item for item in wheel.infolist() if _wanted(item.filename) and item.file_size <= _LARGEST]
+        if sum(item.file_size for item in wanted) > _ALL:
+            raise OSError(f"more than {_ALL} bytes of model files")
+        for item in wanted:
+            yield item.filename, wheel.read(item).decode("utf-8")
 
 
 def _from_directory(path: Path) -> Iterator[tuple[str, str]]:

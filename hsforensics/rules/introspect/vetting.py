@@ -24,7 +24,8 @@ _NODES = (
     ast.Name, ast.Starred, ast.Load, ast.Store, ast.boolop, ast.operator, ast.unaryop, ast.cmpop,
 )  # fmt: skip
 _NEVER = (ast.Pow, ast.LShift, ast.MatMult)  # cheap ways to fill memory
-_METHODS_NEVER = ("format", "format_map", "mro")
+_METHODS_NEVER = ("format", "format_map", "mro", "with_traceback")
+_PREFIXES_NEVER = ("__", "gi_", "cr_", "ag_", "f_", "tb_", "co_")  # private names, and the ways from objects to frames
 _LONGEST = 200  # syntax nodes; the longest real setter has about 120
 
 
@@ -37,7 +38,7 @@ def vet(function: ast.FunctionDef) -> str | None:
         if not isinstance(node, _NODES) or isinstance(node, _NEVER):
             return f"line {getattr(node, 'lineno', '?')} uses {type(node).__name__}"
         name = _name(node)
-        if name is not None and (name.startswith("__") or name in _METHODS_NEVER):
+        if name is not None and (name.startswith(_PREFIXES_NEVER) or name in _METHODS_NEVER):
             return f"line {getattr(node, 'lineno', '?')} uses the name {name}"
     return None
 

@@ -92,6 +92,9 @@ def test_what_cannot_be_answered_is_refused(
         "while True:\n    pass",
         "global x\nx = 1",
         "self.__world__.globals",
+        "g = (g.gi_frame.f_back for i in [1])\nself.x = [i for i in g]",
+        "g = (1 for i in [1])\ngetattr(g, 'gi_' + 'frame')",
+        "setattr(len, 'x', 1)",
     ],
 )
 def test_code_that_is_more_than_a_setter_never_runs_or_gets_nowhere(tmp_path: Path, body: str) -> None:
