@@ -19,10 +19,11 @@ from pathlib import Path
 import torch
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+
+from faults import FAULTS, NOISES, Fault, Scene, healthy, judge, real, synthetic  # noqa: E402
 
 from hsforensics.results import CompareResult  # noqa: E402
-from tools.faults import FAULTS, NOISES, Fault, Scene, healthy, judge, real, synthetic  # noqa: E402
 
 PAGE = ROOT / "docs" / "accuracy.md"
 WORDS = {

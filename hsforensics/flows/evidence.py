@@ -145,9 +145,12 @@ def _close(
     if best is None:
         return log.close(_NO_ROWS, row_of)
     match = identify(tables, states, yardsticks.gap(best), seed, yardsticks.floor(best))
-    if match.identity == "exact" and isinstance(bank, MemoryBank) and bank.sketched:
+    if not (isinstance(bank, MemoryBank) and bank.sketched):
+        return log.close(match, row_of)
+    if match.identity == "exact":
         match = replace(match, identity="match", note="equal fingerprints, which cannot prove equal bits")
-    return log.close(match, row_of)
+    # projected numbers beside each other would only mislead the eye
+    return replace(log.close(match, row_of), row=None, values=(), reference=(), claimed_reference=())
 
 
 def _their_row(pair: Pair, row: int) -> int | None:

@@ -26,7 +26,7 @@ from hsforensics.states import Channel, Finding, Sample
 if TYPE_CHECKING:
     from torch import Tensor
 
-    Stored = tuple[Tensor, Tensor, Tensor]  # keys [R], unit [C, R, 64], norm [C, R]
+    from hsforensics.flows.fingerprint_file import Stored
 
 
 def fingerprint(
@@ -56,7 +56,7 @@ def fingerprint(
         source=described.kind,
         samples=len(stored),
         channels=len(described.labels),
-        rows=sum(len(keys) for keys, _, _ in stored),
+        rows=sum(len(keys) for keys, *_ in stored),
         bytes=size,
         salted=described.salted,
         findings=tuple(findings),
@@ -118,7 +118,8 @@ def _store(keys: Tensor, channels: list[Tensor], rule: SketchRule) -> Stored:
     windows = choose_windows(keys)
     found: list[Sketch] = [sketch(values, windows, rule.seed) for values in channels]
     chosen = torch.cat([keys[start : start + count] for start, count in windows])
-    return chosen, torch.stack([item.unit for item in found]), torch.stack([item.norm for item in found])
+    first = torch.stack([item.first for item in found])
+    return chosen, torch.stack([item.unit for item in found]), torch.stack([item.norm for item in found]), first
 
 
 def fingerprint_dumps(path: Path) -> tuple[DumpSet, list[Sample], Described]:

@@ -1,7 +1,8 @@
 """The fingerprint file: one safetensors file with a JSON description, written whole or not at all, mode 0600.
 
 Tensors of sample ``i``: ``i.keys`` [R] int64, ``i.unit`` [C, R, 64] fp16, ``i.norm`` [C, R] fp32 (see
-``hsforensics.matching.fingerprint``). Channels of a capture are its states by depth, then its served slots.
+``hsforensics.matching.fingerprint``), and ``i.first`` [C, R, 4] fp32, the rows' first values for the eye. Channels of a
+capture are its states by depth, then its served slots.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from hsforensics.states import State
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    Stored = tuple[Tensor, Tensor, Tensor, Tensor]  # keys [R], unit [C, R, 64], norm [C, R], first [C, R, 4]
 
 FORMAT = "hsforensics-fingerprint"
 VERSION = 1
@@ -68,8 +71,8 @@ def is_fingerprint(path: Path) -> bool:
         return False
 
 
-def write_fingerprint(path: Path, described: Described, samples: Sequence[tuple[Tensor, Tensor, Tensor]]) -> int:
-    """Write (keys, unit, norm) of every sample; returns the bytes written.
+def write_fingerprint(path: Path, described: Described, samples: Sequence[Stored]) -> int:
+    """Write (keys, unit, norm, first) of every sample; returns the bytes written.
 
     Raises:
         HsfError: ``write-refused``: the path exists already or cannot be written.
@@ -81,8 +84,9 @@ def write_fingerprint(path: Path, described: Described, samples: Sequence[tuple[
     if path.exists() or path.is_symlink():
         raise HsfError("write-refused", path, "exists already", "remove it, or name another file")
     tensors: dict[str, Tensor] = {}
-    for number, (keys, unit, norm) in enumerate(samples):
-        tensors |= {f"{number}.keys": keys, f"{number}.unit": unit, f"{number}.norm": norm}
+    for number, (keys, unit, norm, first) in enumerate(samples):
+        named = {"keys": keys, "unit": unit, "norm": norm, "first": first}
+        tensors |= {f"{number}.{name}": tensor for name, tensor in named.items()}
     data = save(tensors, metadata={KEY: json.dumps(asdict(described))})
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

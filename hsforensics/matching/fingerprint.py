@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 COLUMNS = 64
 WINDOWS, RUN = 6, 11
 CONTEXT = 3
-"""Windows of consecutive rows, rows in each, and tokens at its start that decide whether it is chosen."""
+FIRST = 4
+"""Windows of consecutive rows, rows in each, tokens at its start that decide whether it is chosen; values kept bare."""
 
 DISTANCE_ERROR = 3 / (2 * COLUMNS) ** 0.5
 """Relative error of one row's distance that is exceeded in 0.3 % of the rows."""
@@ -89,10 +90,12 @@ class Sketch:
     Attributes:
         unit: [R, 64] fp16, projected row over the row's norm.
         norm: [R] fp32.
+        first: [R, 4] fp32, the row's first values, for the eye only.
     """
 
     unit: Tensor
     norm: Tensor
+    first: Tensor
 
     @property
     def values(self) -> Tensor:
@@ -109,4 +112,4 @@ def sketch(values: Tensor, windows: Sequence[tuple[int, int]], seed: int) -> Ske
     norm = rows.norm(dim=1)
     unit = (rows / norm.clamp_min(1e-30)[:, None]) @ projection(values.shape[1], seed)
     unit[~rows.isfinite().all(dim=1)] = float("nan")
-    return Sketch(unit.half(), norm)
+    return Sketch(unit.half(), norm, rows[:, :FIRST].clone())

@@ -12,8 +12,21 @@ from hypothesis import strategies as st
 
 from hsforensics.results import CompareResult
 from tests.real import smollm2
-from tools.accuracy import inject, license_texts, stackable, wrong
-from tools.faults import FAULTS, NOISES, Fault, Scene, Sides, healthy, judge, real, synthetic
+from tools.accuracy import (
+    FAULTS,
+    NOISES,
+    Fault,
+    Scene,
+    healthy,
+    inject,
+    judge,
+    license_texts,
+    real,
+    stackable,
+    synthetic,
+    wrong,
+)
+from tools.faults import Sides
 
 
 @cache

@@ -48,6 +48,7 @@ def test_a_fingerprint_on_either_side_gives_the_verdict_of_the_tensors(
     assert result.offsets == offsets
     assert result.provenance.hidden_size == 48
     assert {item.identity for item in result.channels} == {"match"}  # a fingerprint cannot prove equal bits
+    assert {item.values for item in result.channels} == {()}  # projected numbers are not for the eye
 
 
 def test_it_is_a_few_kilobytes_for_a_channel_and_a_sample(tmp_path: Path) -> None:
@@ -55,7 +56,7 @@ def test_it_is_a_few_kilobytes_for_a_channel_and_a_sample(tmp_path: Path) -> Non
     result = fingerprint(dump, tmp_path / "dump.fp")
     assert (result.samples, result.channels, result.source, result.salted) == (3, 4, "dump", False)
     assert result.rows == 66 + 40 + 66
-    assert result.bytes / 12 < 10_000
+    assert result.bytes / 12 < 10_500
     assert (tmp_path / "dump.fp").stat().st_mode & 0o777 == 0o600
     assert is_fingerprint(tmp_path / "dump.fp")
     assert not is_fingerprint(next(dump.glob("*.pt")))
