@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from hsforensics.capture.manifest import token_ids_sha256
+from hsforensics.drafter.write import in_hub_cache
 from hsforensics.errors import HsfError
 from hsforensics.states import State
 
@@ -140,8 +141,9 @@ def write_contract_file(path: Path, contract: Contract, *, force: bool = False) 
     Raises:
         HsfError: ``write-refused``, or ``contract-unreadable`` when something else has its name.
     """
-    if path.is_symlink():
-        raise HsfError("write-refused", path, "is a symbolic link", "write into a copy of the drafter")
+    if path.is_symlink() or in_hub_cache(path):
+        message = "is a symbolic link, or lies in a hub cache, whose files must stay as downloaded"
+        raise HsfError("write-refused", path, message, "write into a copy of the drafter")
     if path.exists() and not force and promise(read_contract(path)) != promise(contract):
         message = "another contract is there, which promises something else"
         raise HsfError("write-refused", path, message, "look at it; --force replaces it")

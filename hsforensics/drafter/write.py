@@ -71,11 +71,11 @@ def refuse_unsafe(path: Path) -> None:
     Raises:
         HsfError: ``write-refused``, naming the reason and how to go on.
     """
-    copy = f"copy the drafter out and fix the copy: cp -rL {shlex.quote(str(path.parent))} DRAFTER-COPY"
+    copy = f"write elsewhere (--output DIRECTORY), or copy it out: cp -rL {shlex.quote(str(path.parent))} DRAFTER-COPY"
     if path.is_symlink():
         message = f"is a symbolic link to {path.readlink()}, which others may share"
         raise HsfError(_CODE, path, message, copy)
-    if _in_hub_cache(path):
+    if in_hub_cache(path):
         message = f"lies in a hub cache ({path.resolve().parent}), whose files must stay as downloaded"
         raise HsfError(_CODE, path, message, copy)
     if not path.is_file():
@@ -84,7 +84,7 @@ def refuse_unsafe(path: Path) -> None:
         raise HsfError(_CODE, path, "is marked read-only", f"chmod u+w {shlex.quote(str(path))}, then try again")
 
 
-def _in_hub_cache(path: Path) -> bool:
+def in_hub_cache(path: Path) -> bool:
     """Whether a path runs through ``models--*/snapshots`` or ``models--*/blobs``, links resolved."""
     parts = path.resolve().parts
     return any(outer.startswith("models--") and inner in ("snapshots", "blobs") for outer, inner in pairwise(parts))
@@ -95,11 +95,12 @@ def _turn(path: Path) -> Iterator[None]:
     """Hold the directory's lock, which the system gives back when the process dies; waiting would hide a bug."""
     number = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            message = "another hsforensics is writing in its directory"
+            raise HsfError(_CODE, path, message, "wait for it, then run the command again") from None
         yield
-    except BlockingIOError:
-        message = "another hsforensics is writing in its directory"
-        raise HsfError(_CODE, path, message, "wait for it, then run the command again") from None
     finally:
         os.close(number)
 

@@ -234,3 +234,12 @@ def test_values_that_prove_nothing_are_refused(tmp_path: Path, fault: str) -> No
     with pytest.raises(HsfError):
         write_contract(drafter, wiring=STATES, samples=[(tokens, channels)])
     assert not (drafter / NAME).exists()
+
+
+def test_a_hub_cache_gets_no_contract(tmp_path: Path) -> None:
+    cache = tmp_path / "models--a--b" / "snapshots"
+    cache.mkdir(parents=True)
+    drafter = _drafter(cache / "1")
+    with pytest.raises(HsfError, match="hub cache"):
+        write_contract(drafter, wiring=STATES)
+    assert not (drafter / NAME).exists()
