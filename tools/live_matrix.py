@@ -32,6 +32,9 @@ drafters. The dumps hold the states {show_wiring(TRAINED)} as transformers compu
 equals the served slot in every row. *Inferred* is what `hsforensics compare` says from values. *Rule* is what the id
 rule predicts for these ids.
 
+The dump of 0.5.12.post1 holds that engine's own states: its latent attention needs a kernel that has no stand-in here,
+so it computes other numbers than transformers, at the same places. Its rows prove the meaning of ids, nothing else.
+
 Gemma3 serves no state at all in both versions: SGLang leaves the residual out, so compare must refuse to name a state,
 and the capture itself reports `served-off-bank`. On 0.5.20 the id -1 kills a Llama target at its first forward pass.
 """
