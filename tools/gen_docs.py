@@ -94,8 +94,8 @@ def _exit_page() -> str:
         "",
         "## Error codes",
         "",
-        "A refusal is one line on stderr: `hsforensics: error[CODE]: where: what; remedy`. After `engine-failed`, what the",
-        "engine itself printed last follows.",
+        "A refusal is one line on stderr: `hsforensics: error[CODE]: where: what; remedy`. After `engine-failed`,",
+        "what the engine itself printed last follows.",
     ]
     lines += ["", "| error code | exit code | meaning |", "| --- | --- | --- |"]
     lines += [f"| `{code}` | {number} | {meaning} |" for code, (number, meaning) in ERROR_CODES.items()]
