@@ -339,7 +339,7 @@ def _slot(name: str, apply: Callable[[int, Sides], None], *codes: str, side: str
 FAULTS: tuple[Fault, ...] = (
     _whole("every state one deeper", partial(_offsets, offsets=(1, 1, 1)), "offset-uniform"),
     _whole("every state one shallower", partial(_offsets, offsets=(-1, -1, -1)), "offset-uniform"),
-    _whole("one state one deeper", partial(_offsets, offsets=(0, 1, 0)), "offset-mixed"),
+    _whole("one state one deeper", partial(_offsets, offsets=(0, 0, 1)), "offset-mixed"),
     _whole("embedding first", _embedding_first, "offset-mixed", "offset-uniform"),
     _whole("two states swapped", _swapped, "channel-order"),
     _whole("last state not delivered", _missing, "channel-count"),

@@ -15,11 +15,11 @@ from hsforensics.flows.compare_findings import alignment_findings, channel_findi
 from hsforensics.flows.compare_inputs import MAX_SAMPLES, Inputs, origin_of, why_nothing
 from hsforensics.flows.compare_sides import counterpart_findings, forbids_aligned, rank_findings, served_deeper
 from hsforensics.flows.evidence import Yardsticks, bank_evidence, files_evidence
-from hsforensics.flows.explaining import Explainer, all_findings, explained_slots
+from hsforensics.flows.explaining import Explainer, all_findings, excluded_slots, explained_slots
 from hsforensics.flows.groups import group_findings, sample_groups
 from hsforensics.flows.opening import open_inputs
 from hsforensics.flows.pairing import Pair, pair_samples
-from hsforensics.flows.prediction import predict_serving
+from hsforensics.flows.prediction import PredictionWish, predict_serving
 from hsforensics.flows.sample_health import sample_findings
 from hsforensics.flows.structure import structure_findings
 from hsforensics.matching.records import ChannelFacts, pair_up, roles_for, wiring_of
@@ -37,6 +37,7 @@ def compare(
     claims: tuple[State, ...] | None = None,
     engine: str | None = None,
     architecture: str | None = None,
+    introspect: str | None = None,
     repeat: Path | None = None,
     ranks: Sequence[Path] = (),
     salt: str | None = None,
@@ -58,6 +59,7 @@ def compare(
         claims: States that somebody says the channels hold, in file order; overrides the dump's own labels.
         engine: ``name==version`` to predict for, such as ``sglang==0.5.12.post1``; a live capture's own by default.
         architecture: Model class to predict for; the target's own by default.
+        introspect: Code of an SGLang to read the id rule from, instead of the tables.
         repeat: A second capture of the same tokens by the same engine: it measures the noise floor.
         ranks: Captures of the other ranks of a tensor-parallel engine, to confirm a sum that was not reduced.
         salt: Secret of a salted fingerprint, when only one side is one.
@@ -80,7 +82,14 @@ def compare(
         salt=salt,
     )
     return compare_inputs(
-        given, findings, drafter=drafter, engine=engine, architecture=architecture, device=device, seed=seed
+        given,
+        findings,
+        drafter=drafter,
+        engine=engine,
+        architecture=architecture,
+        introspect=introspect,
+        device=device,
+        seed=seed,
     )
 
 
@@ -91,6 +100,7 @@ def compare_inputs(
     drafter: Path | None = None,
     engine: str | None = None,
     architecture: str | None = None,
+    introspect: str | None = None,
     device: str = "auto",
     seed: int = 0,
 ) -> CompareResult:
@@ -103,7 +113,8 @@ def compare_inputs(
     predicted: Prediction | None = None
     notes = [*seen.findings, *findings]
     if drafter:
-        predicted, more = predict_serving(drafter, origin, *known, engine=engine, architecture=architecture)
+        wish = PredictionWish(engine, architecture, introspect)
+        predicted, more = predict_serving(drafter, origin, *known, wish)
         notes += [*more, *served_deeper(predicted, known[1])]
     judgement = _judge(given.bank, seen, trained, served, known, notes)
     notes += channel_findings(
@@ -178,7 +189,8 @@ def _judge(
     """The verdict; findings about the pair of sides as wholes are added to ``notes``."""
     aux = [item for item, facts in zip(seen.trained, trained, strict=True) if facts.role == "aux"]
     differ = explained_slots(aux, seen.served)
-    judgement = judge(*known, (len(aux), len(served) or None), differ)
+    excluded = excluded_slots(aux, seen.served)
+    judgement = judge(*known, (len(aux), len(served) or None), differ, excluded)
     notes += side_findings(trained) + side_findings(served)
     if seen.served and bank is not None:
         notes += counterpart_findings(seen.pairs, aux, seen.served, known, bank)

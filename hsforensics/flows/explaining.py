@@ -166,6 +166,21 @@ def _unlike(one: Evidence, other: Evidence) -> bool:
     return (one.explanation.kinds, one.explanation.state) != (other.explanation.kinds, other.explanation.state)
 
 
+def excluded_slots(ours: Sequence[Evidence], theirs: Sequence[Evidence]) -> list[Finding]:
+    """Slots where one side is a known state that the other, though ambiguous, certainly is not: one finding for all."""
+    found = []
+    for slot, pair in enumerate(zip(ours, theirs, strict=False)):
+        for one, other in (pair, pair[::-1]):
+            if one.match.known is not None and one.match.known in other.match.excluded:
+                found.append((slot, f"slot {slot}: {one.label} is {show_state(one.match.known)}, {other.label} is not"))
+    if not found:
+        return []
+    slots = ", ".join(str(slot) for slot, _ in found)
+    message = f"slots {slots} are certainly not served what they were trained on, although one side stays ambiguous"
+    remedy = "settle the trained wiring with a bank of higher precision, or with hsforensics draft-eval"
+    return [finding("offset-mixed", "served", message, "; ".join(words for _, words in found), remedy=remedy)]
+
+
 def all_findings(items: Sequence[Evidence]) -> list[Finding]:
     """Every finding of every channel."""
     return [note for item in items for note in item.findings]

@@ -113,7 +113,11 @@ def identify(
         floor=floor,
     )
     exact = bool((rows[:, best] == 0).all())
-    return _decide(found, exact=exact, twin=bool((rows[:, second] == 0).all()))
+    decided = _decide(found, exact=exact, twin=bool((rows[:, second] == 0).all()))
+    if decided.identity != "ambiguous":
+        return decided
+    far = (state for state, median in zip(states, medians.tolist(), strict=True) if median >= FARTHEST)
+    return replace(decided, excluded=tuple(far))
 
 
 def best_state(tables: Sequence[Tensor], states: Sequence[State]) -> State | None:

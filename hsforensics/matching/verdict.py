@@ -22,7 +22,11 @@ class Judgement:
 
 
 def judge(
-    trained: Wiring | None, served: Wiring | None, slots: tuple[int, int | None], differ: Sequence[int] = ()
+    trained: Wiring | None,
+    served: Wiring | None,
+    slots: tuple[int, int | None],
+    differ: Sequence[int] = (),
+    excluded: Sequence[Finding] = (),
 ) -> Judgement:
     """Compare the trained wiring with the served one.
 
@@ -31,6 +35,7 @@ def judge(
         served: States that the engine fed, likewise; ``None`` when none is known.
         slots: How many aux channels the dump has, and how many states the engine fed (``None``: not measured).
         differ: Slots whose sides certainly differ although a state is unknown, since a transform explains one of them.
+        excluded: Findings about slots whose one side certainly is not the other's state; used when nothing else tells.
     """
     if slots[1] is None:
         note = finding("served-unknown", "served", "no served states were measured", "no live capture was given")
@@ -47,8 +52,8 @@ def judge(
     unlike = [ours is not None and theirs is not None and ours != theirs for ours, theirs in pairs]
     if any(unlike):
         return Judgement("misaligned", offsets, uniform, (_difference(pairs, offsets, uniform),))
-    if differ:
-        return Judgement("misaligned", offsets, uniform, ())
+    if differ or excluded:
+        return Judgement("misaligned", offsets, uniform, () if differ else tuple(excluded))
     if any(ours is None or theirs is None for ours, theirs in pairs):
         return Judgement("undecided", offsets, uniform, ())
     right = finding(

@@ -200,3 +200,21 @@ def test_the_order_of_channels_moves_with_the_wiring(order: list[int]) -> None:
     assert result.trained_wiring == tuple(small().truth[slot] for slot in order)
     assert result.verdict == ("aligned" if order == [0, 1, 2] else "misaligned")
     assert any(item.code == "channel-order" for item in result.findings) == (order != [0, 1, 2])
+
+
+def test_a_slot_that_is_ambiguous_but_certainly_another_state_makes_the_pair_misaligned() -> None:
+    """Strong noise hides which neighbour was trained, not that the embedding is served instead."""
+    sides = healthy(scene(), NOISES["bf16"])
+    generator = torch.Generator().manual_seed(3)
+    for values in sides.dump:
+        for slot in range(3):
+            wide = values[slot].float()
+            step = torch.randn(wide.shape, generator=generator) / 96**0.5
+            values[slot] = wide + 0.2 * wide.norm(dim=1, keepdim=True) * step
+    assert judge(sides).verdict == "undecided"
+    sides.serve(2, lambda bank: bank[0].clone())
+    result = judge(sides)
+    assert result.verdict == "misaligned"
+    (mixed,) = (item for item in result.findings if item.code == "offset-mixed")
+    assert "slot 2" in mixed.evidence
+    assert "draft-eval" in mixed.remedy
