@@ -32,7 +32,10 @@ SPOOL_S = 20.0
 """Seconds that the hooks' writing thread gets after a request was answered."""
 
 BATCH = 4
-"""Requests sent at once; the engine may pack their prefills into one pass."""
+"""Requests sent at once, at most; the engine may pack their prefills into one pass."""
+
+BATCH_TOKENS = 4096
+"""Tokens sent at once, at most (but always one request): the engine's device holds every state of one pass twice."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +87,7 @@ class LiveRecorder:
             HsfError: ``engine-failed``, also when no request at all was recorded.
         """
         done = 0
-        for first in range(0, len(sequences), BATCH):
-            batch = [list(sequence) for sequence in sequences[first : first + BATCH]]
+        for first, batch in batches(sequences):
             rids = [f"{RID_PREFIX}{first + offset:06d}" for offset in range(len(batch))]
             replies = self.engine.ask(rids, batch, max_new_tokens, ANSWER_S)
             for offset, (rid, token_ids, reply) in enumerate(zip(rids, batch, replies, strict=True)):
@@ -106,6 +108,19 @@ class LiveRecorder:
         target, drafter = parts["target"], parts.get("drafter")
         given = drafter.tensors.get("fc_given") if drafter else None
         return Recorded(request_of(target, drafter), given, target.device, reply)
+
+
+def batches(sequences: Sequence[Sequence[int]]) -> Iterator[tuple[int, list[list[int]]]]:
+    """Consecutive groups of sequences within ``BATCH`` and ``BATCH_TOKENS``, each with the number of its first."""
+    first, batch = 0, list[list[int]]()
+    for number, sequence in enumerate(sequences):
+        tokens = sum(map(len, batch)) + len(sequence)
+        if batch and (len(batch) == BATCH or tokens > BATCH_TOKENS):
+            yield first, batch
+            first, batch = number, []
+        batch.append(list(sequence))
+    if batch:
+        yield first, batch
 
 
 def _silence(complaints: str) -> str:
