@@ -35,7 +35,7 @@ BATCH = 4
 """Requests sent at once, at most; the engine may pack their prefills into one pass."""
 
 BATCH_TOKENS = 4096
-"""Tokens sent at once, at most (but always one request): the engine's device holds every state of one pass twice."""
+"""Tokens sent at once, at most (but always one request): the device holds a copy of every state of one pass."""
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,7 @@ SERVERS = (
     ServerCase("DeepseekV3ForCausalLM", "0.5.23", (1, 2, 3), (2, 3, 4)),
     ServerCase("Qwen3MoeForCausalLM", "0.5.20", (1, 2, 3), (2, 3, 4), (("tree", True), ("new_tokens", 8))),
     ServerCase("Qwen3MoeForCausalLM", "0.5.23", (0, 2, 4), (1, 3, 5)),
+    ServerCase("Qwen3MoeForCausalLM", "0.5.20", (2, 3, 4), (3, 4, 5), (("tp", 2),)),
     ServerCase("GptOssForCausalLM", "0.5.20", _LAST, _LAST),
     ServerCase("GptOssForCausalLM", "0.5.23", (1, 2, 3), (2, 3, 4), (("tree", True), ("new_tokens", 8))),
     ServerCase("Gemma3ForCausalLM", "0.5.20", (1, 2, 3), "off-bank", (("middle", True),)),
