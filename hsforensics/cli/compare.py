@@ -43,6 +43,10 @@ def compare_command(
     architecture: Annotated[
         str | None, typer.Option(help="Model class to predict for; the target's own by default.")
     ] = None,
+    introspect: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="Read SGLang's id rule from its own code, see 'hsforensics rules --help'."),
+    ] = None,
     repeat: Annotated[
         Path | None, typer.Option(help="A second capture of the same tokens by the same engine: measures its noise.")
     ] = None,
@@ -75,6 +79,7 @@ def compare_command(
         claims=parse_wiring_option(claims, "--claims"),
         engine=engine,
         architecture=architecture,
+        introspect=introspect,
         repeat=repeat,
         ranks=tuple(rank or ()),
         salt=salt,

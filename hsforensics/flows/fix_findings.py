@@ -6,6 +6,7 @@ from hsforensics.drafter.config import DrafterConfig, ids_read_by, predict_with
 from hsforensics.drafter.keys import ids_keys, read_key
 from hsforensics.findings import finding
 from hsforensics.flows.fix_inputs import FixEngine, FixInputs, measured_here, measured_wiring
+from hsforensics.flows.introspected import introspection_findings
 from hsforensics.flows.key_conflicts import conflict_finding, key_conflicts, layout_findings
 from hsforensics.results import CompareResult, Prediction
 from hsforensics.rules.forward import serve
@@ -36,7 +37,7 @@ def fix_findings(
         found += [
             *_ids_absent(config, engine, inputs, before),
             *_disagreement(config, engine, inputs, report, before, edited=edited),
-            *_introspected(engine),
+            *introspection_findings(engine.seen, engine.serving),
             *_caveats(engine, inputs, after),
             *_wrapper(engine),
             *_certainty(engine, inputs, report, after, edited=edited),
@@ -83,15 +84,6 @@ def _disagreement(
     remedy = "Keep the config: the measurement is right." if right else "Find out how this engine differs: a patch?"
     severity: Severity = "warning" if right or edited else "error"
     return [finding("rule-disagrees", str(config.path), message, evidence, severity=severity, remedy=remedy)]
-
-
-def _introspected(engine: FixEngine) -> list[Finding]:
-    seen = engine.seen
-    if seen is None or seen.agrees:
-        return []
-    tables = f"the tables say '{seen.tables.rule}'" if seen.tables else "the tables know no rule here"
-    message = f"the engine's own code follows '{seen.rule.rule}', {tables}; the code counts"
-    return [finding("rule-introspected", str(engine.serving), message, seen.origin)]
 
 
 def _caveats(engine: FixEngine, inputs: FixInputs, after: Prediction) -> list[Finding]:

@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
-from hsforensics.drafter.config import DrafterConfig, predict, read_drafter_config
+from hsforensics.drafter.config import DrafterConfig, predict_with, read_drafter_config
+from hsforensics.drafter.keys import method_of
 from hsforensics.errors import HsfError
 from hsforensics.findings import finding
+from hsforensics.flows.introspected import introspection_findings
 from hsforensics.flows.key_conflicts import key_conflicts
 from hsforensics.results import Prediction, Provenance
+from hsforensics.rules.forward import Serving, find_serving
+from hsforensics.rules.introspect.read import Introspection, introspect
 from hsforensics.rules.lookup import EngineVersion, known_engines, parse_engine
 from hsforensics.states import Finding, Wiring, show_wiring
 
 
+@dataclass(frozen=True)
+class PredictionWish:
+    """What to predict for; every part may be missing.
+
+    Attributes:
+        engine: ``name==version``; by default the engine of the capture, if it is one that serves.
+        architecture: Model class; by default the target's wrapper class, then its inner class.
+        place: Code of an SGLang to read the id rule from.
+    """
+
+    engine: str | None = None
+    architecture: str | None = None
+    place: str | None = None
+
+
 def predict_serving(
-    drafter: Path,
-    origin: Provenance,
-    trained: Wiring | None,
-    served: Wiring | None,
-    *,
-    engine: str | None,
-    architecture: str | None,
+    drafter: Path, origin: Provenance, trained: Wiring | None, served: Wiring | None, wish: PredictionWish
 ) -> tuple[Prediction | None, list[Finding]]:
     """Predict what a drafter's config makes an engine serve, and say how that fits what was measured.
 
@@ -29,25 +43,31 @@ def predict_serving(
         origin: Says which target and which engine the evidence comes from.
         trained: The trained wiring as measured.
         served: The served wiring as measured, by ``origin``'s engine; ``None`` when nothing was.
-        engine: ``name==version`` to predict for; by default the engine of the capture, if it is one that serves.
-        architecture: Model class to predict for; by default the target's wrapper class, then its inner class.
+        wish: What to predict for.
 
     Returns:
         The prediction, or ``None`` when no engine is known to predict for; and findings.
+
+    Raises:
+        HsfError: The drafter or the engine's code is unreadable, or the wish is no engine.
     """
-    version = parse_engine(engine) if engine else _captured_engine(origin)
+    version = parse_engine(wish.engine) if wish.engine else _captured_engine(origin)
     if version is None:
         return None, []
-    classes = [architecture] if architecture else [origin.target_wrapper, origin.target_inner]
+    names = [wish.architecture] if wish.architecture else [origin.target_wrapper, origin.target_inner]
     config = read_drafter_config(drafter)
     try:
-        predicted = _first_known(config, version, [name for name in classes if name], origin.layers)
+        serving, seen = _first_known(config, version, [name for name in names if name], origin.layers, wish.place)
     except HsfError as error:
+        if error.code != "rule-unknown":
+            raise
         note = finding("rule-unknown", error.where, error.message, "id rules", remedy=error.remedy)
         return None, [note]
+    predicted = predict_with(serving, config)
     same_engine = _captured_engine(origin) == version
     judged = _judge(predicted, trained, served if same_engine else None)
-    return predicted, [*judged, *key_conflicts(config, predicted.architecture, origin.layers)]
+    conflicts = key_conflicts(config, predicted.architecture, origin.layers)
+    return predicted, [*judged, *introspection_findings(seen, serving), *conflicts]
 
 
 def _captured_engine(origin: Provenance) -> EngineVersion | None:
@@ -57,15 +77,21 @@ def _captured_engine(origin: Provenance) -> EngineVersion | None:
     return None
 
 
-def _first_known(config: DrafterConfig, version: EngineVersion, classes: list[str], layers: int | None) -> Prediction:
-    """The prediction for the first class that has a rule."""
+def _first_known(
+    config: DrafterConfig, version: EngineVersion, classes: list[str], layers: int | None, place: str | None
+) -> tuple[Serving, Introspection | None]:
+    """The rows for the first class that has a rule."""
     refusal = HsfError(
         "rule-unknown", str(version), "the target's model class is not known", "add --architecture CLASS"
     )
+    method = method_of(config)
     for name in classes:
         try:
-            return predict(config, version.name, version.version, name, layers)
+            seen = introspect(place, name, method, version) if place else None
+            return find_serving(version, name, layers, method, seen.rule if seen else None), seen
         except HsfError as error:
+            if error.code != "rule-unknown":
+                raise
             refusal = error
     raise refusal
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 from hsforensics.errors import HsfError
 from hsforensics.findings import finding
+from hsforensics.flows.introspected import introspection_findings
 from hsforensics.flows.provenance import provenance
 from hsforensics.results_rules import RuleAlternative, RulesResult
 from hsforensics.rules.alternatives import other_ways, spellings, where_to_write
@@ -162,7 +163,7 @@ def _failure(serving: Serving, answer: _Answer) -> list[Finding]:
 def _findings(serving: Serving, seen: Introspection | None) -> list[Finding]:
     """Known traps, and what the engine's own code says against the tables."""
     where = str(serving)
-    found = [_disagreement(seen, where)] if seen is not None and not seen.agrees else []
+    found = introspection_findings(seen, serving)
     if seen is not None and seen.tables is None:
         return [*found, *(finding("rule-caveat", where, c.text, seen.origin) for c in seen.rule.caveats)]
     engine = serving.engine
@@ -174,13 +175,3 @@ def _findings(serving: Serving, seen: Introspection | None) -> list[Finding]:
     )
     found += [finding("rule-caveat", where, c.text, serving.rule.source, confidence="predicted") for c in caveats]
     return found
-
-
-def _disagreement(seen: Introspection, where: str) -> Finding:
-    own = f"'{seen.rule.rule}', default '{seen.rule.default}'"
-    if seen.tables is None:
-        message = f"the tables know no rule here; the engine's own code follows {own}"
-        return finding("rule-introspected", where, message, seen.origin, severity="info")
-    tables = f"'{seen.tables.rule}', default '{seen.tables.default}'"
-    message = f"the engine's own code follows {own}, the tables say {tables}; the code counts"
-    return finding("rule-introspected", where, message, seen.origin)
