@@ -79,8 +79,9 @@ class Explainer:
         which = describe_rows(partly.away, tokens)
         message = f"{item.label} holds {show_state(state)} in {partly.share:.0%} of its rows only, not in {which}"
         notes = [finding("rows-disagree", item.label, message, f"{item.match.tokens} rows compared")]
-        source = origins(self._case(item), state)
-        if source.elsewhere >= FOREIGN_SHARE * (1.0 - partly.share):
+        case = self._case(item)
+        source = origins(case, state) if len(case.values) else None
+        if source is not None and source.elsewhere >= FOREIGN_SHARE * (1.0 - partly.share):
             notes.append(finding("rows-foreign", item.label, f"{item.label} holds {source.words}", "nearest rows"))
         return replace(item, agreement=partly.share, findings=(*item.findings, *notes))
 
