@@ -141,8 +141,10 @@ def ids_read_by(config: DrafterConfig, reading: ConfigReading) -> IdsRead:
     """What an engine with this row of ``CONFIG_READINGS`` reads from a config."""
     if not reading.keys:
         return IdsRead(None, off=False, fails=False, detail=_never(reading))
-    key = next((key for key in reading.keys if config.get(key) is not None), reading.keys[0])
-    value = config.get(key)
+    found = {key: value for key in reading.keys if (value := config.get(key)) is not None}
+    if reading.lenient:
+        found = {key: value for key, value in found.items() if isinstance(value, list) and value}
+    key, value = next(iter(found.items()), (reading.keys[0], None))
     ids = _as_ids(value)
     if reading.switch_key and not config.get(reading.switch_key, True):
         return IdsRead(ids, off=True, fails=False, detail=f"{reading.switch_key} is off")

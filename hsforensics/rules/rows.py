@@ -114,6 +114,7 @@ class ConfigReading:
         slots: The only number of aux states it can serve, or ``None`` for any.
         fallback_keys: Where it looks next, in order.
         argument: The launch argument that holds the ids instead, for engines that read none from the config.
+        lenient: An empty list, or a value that is no list, counts as absent; other engines fail with it.
     """
 
     engine: str
@@ -127,6 +128,7 @@ class ConfigReading:
     method: Method = "eagle3"
     fallback_keys: tuple[str, ...] = ()
     argument: str | None = None
+    lenient: bool = False
 
     @property
     def keys(self) -> tuple[str, ...]:

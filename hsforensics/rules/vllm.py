@@ -86,25 +86,31 @@ ID_RULES: Final = (
 _NEVER = Caveat("this version never reads layer ids and always captures its default layers")
 _RAW_NESTED = Caveat(
     "nested ids of SpecForge and ModelOpt count layer outputs, one less than this engine takes them for "
-    "(vllm#43671): write the top-level key, which it reads first"
+    "(vllm#43671): write the top-level key, which it reads first",
+    by_hand=True,
 )
 _NESTED_UNREAD = Caveat(
     "this runner never reads eagle_config.eagle_aux_hidden_state_layer_ids: without the top-level key it serves its "
-    "default layers and says nothing (vllm#50170)"
+    "default layers and says nothing (vllm#50170)",
+    by_hand=True,
 )
 _V1_FILE, _V2_FILE = "v1/worker/gpu_model_runner.py", "v1/worker/gpu/spec_decode/eagle/eagle3_utils.py"
 
 CONFIG_READINGS: Final = (
     ConfigReading(_V1, ">=0.8.5,<0.11.1", None, None, None, 3, _V1_FILE, (_NEVER,)),
-    ConfigReading(_V1, ">=0.11.1,<0.22", TOP_LEVEL_IDS, AUX_SWITCH, None, 3, _V1_FILE),
+    ConfigReading(_V1, ">=0.11.1,<0.22", TOP_LEVEL_IDS, AUX_SWITCH, None, 3, _V1_FILE, lenient=True),
     ConfigReading(
         *(_V1, ">=0.22", TOP_LEVEL_IDS, AUX_SWITCH, AUX_COUNT, None, _V1_FILE, (_RAW_NESTED,)),
         fallback_keys=(NESTED_IDS,),
+        lenient=True,
     ),
-    ConfigReading(_V2, ">=0.17,<0.28", TOP_LEVEL_IDS, AUX_SWITCH, AUX_COUNT, None, _V2_FILE, (_NESTED_UNREAD,)),
+    ConfigReading(
+        _V2, ">=0.17,<0.28", TOP_LEVEL_IDS, AUX_SWITCH, AUX_COUNT, None, _V2_FILE, (_NESTED_UNREAD,), lenient=True
+    ),
     ConfigReading(
         *(_V2, ">=0.28", TOP_LEVEL_IDS, AUX_SWITCH, AUX_COUNT, None, _V2_FILE, (_NESTED_UNREAD,)),
         fallback_keys=("eagle_config.layer_ids",),
+        lenient=True,
     ),
     ConfigReading(
         *(_V1, ">=0.20.2", DFLASH_IDS, None, None, None, _V1_FILE),

@@ -46,6 +46,9 @@ def _config(data: dict[str, Any]) -> DrafterConfig:
         (BOTH, "sglang==0.5.12.post1", KIMI, (2, 30, 58)),
         (BOTH, "vllm==0.33.0", KIMI, (2, 30, 58)),
         (SPECULATORS, "vllm==0.33.0", KIMI, (2, 30, 58)),
+        ({"eagle_aux_hidden_state_layer_ids": []}, "vllm==0.33.0", KIMI, (2, 30, 58)),  # empty counts as absent
+        ({"eagle_aux_hidden_state_layer_ids": "x", "eagle_config": NESTED}, "vllm-v1==0.24.0", KIMI, (1, 29, 57)),
+        ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": []}}, "sglang==0.5.16", KIMI, None),
         (DFLASH, "sglang==0.5.16", KIMI, (2, 30, 58)),
         (DFLASH, "vllm==0.21.0", "LlamaForCausalLM", (1, 29, 57)),
         (DFLASH, "vllm==0.24.0", "LlamaForCausalLM", (2, 30, 58)),
@@ -55,7 +58,7 @@ def _config(data: dict[str, Any]) -> DrafterConfig:
     ],
 )
 def test_every_layout_is_read_as_each_engine_reads_it(
-    data: dict[str, Any], engine: str, architecture: str, states: tuple[int, ...]
+    data: dict[str, Any], engine: str, architecture: str, states: tuple[int, ...] | None
 ) -> None:
     config = _config(data)
     serving = find_serving(parse_engine(engine), architecture, 61, method_of(config))
