@@ -27,7 +27,8 @@ def print_compare(result: CompareResult, out: Console) -> None:
     """Print channels, values side by side, wirings, findings and the verdict."""
     _print_sources(result, out)
     out.print(_channel_table(result.channels))
-    out.print(_value_table(result.channels))
+    if any(item.values for item in result.channels):  # a fingerprint has none to show
+        out.print(_value_table(result.channels))
     out.print(f"trained wiring    {show_wiring(result.trained_wiring)}", markup=False)
     out.print(f"served wiring     {_served_line(result)}", markup=False)
     if result.predicted is not None:
@@ -80,8 +81,8 @@ def _channel_table(channels: Sequence[ChannelRecord]) -> object:
 
     table = Table(box=None, pad_edge=False)
     for heading in ("side", "channel", "role", "claimed", "holds", "identity", "status"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("distance", "runner-up", "votes", "norm"):
+        table.add_column(heading, no_wrap=heading not in ("claimed", "holds"))
+    for heading in ("dist", "runner-up", "votes", "norm"):
         table.add_column(heading, justify="right", no_wrap=True)
     for item in channels:
         table.add_row(
