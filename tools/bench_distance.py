@@ -25,7 +25,7 @@ from hsforensics.matching.distance import distance_tables, relative_distance
 from hsforensics.matching.distance_cuda import fused_tables, usable
 
 GOAL = 0.7
-CHOICES = ((512, 1), (1024, 1), (1024, 2), (2048, 2), (2048, 4), (4096, 4), (1024, 4), (512, 2))
+CHOICES = ((256, 1), (512, 1), (512, 2), (1024, 1), (1024, 2))
 """(tile, warps) that are tried."""
 
 

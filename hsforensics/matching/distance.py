@@ -74,10 +74,13 @@ def _batches(states: Iterable[Tensor], on_gpu: bool) -> Iterator[list[Tensor]]:
     import torch
 
     batch: list[Tensor] = []
+    room = 0
     for state in states:
+        if on_gpu and not batch:
+            room = torch.cuda.mem_get_info(state.device)[0] // 4
         batch.append(state)
-        size = state.numel() * state.element_size()
-        if not on_gpu or (len(batch) + 1) * size > torch.cuda.mem_get_info(state.device)[0] // 4:
+        room -= state.numel() * state.element_size()
+        if room <= 0:
             yield batch
             batch = []
     if batch:

@@ -14,20 +14,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import Tensor
 
-TILE = 1024
+TILE = 512
 MAX_CHANNELS = 8
 _TINY = 1e-30
 
 
 def usable(channels: Sequence[Tensor], states: Sequence[Tensor]) -> bool:
     """Whether the kernel takes these: on one GPU, one dtype a side, contiguous, of one shape, aligned to 16 bytes."""
-    tensors = [*channels, *states]
-    if not channels or not states or len(channels) > MAX_CHANNELS or not all(item.is_cuda for item in tensors):
+    if not channels or not states or len(channels) > MAX_CHANNELS:
         return False
-    one_shape = len({tuple(item.shape) for item in tensors}) == 1
-    one_dtype = len({item.dtype for item in channels}) == 1 and len({item.dtype for item in states}) == 1
-    contiguous = all(item.is_contiguous() and item.data_ptr() % 16 == 0 for item in tensors)
-    return one_shape and one_dtype and contiguous and len({item.device for item in tensors}) == 1 and _has_triton()
+    first, kinds = channels[0], (channels[0].dtype, states[0].dtype)
+    place = (first.is_cuda, first.device, first.shape)
+    fits = (
+        (item.is_cuda, item.device, item.shape) == place and item.is_contiguous() and item.data_ptr() % 16 == 0
+        for item in (*channels, *states)
+    )
+    one_dtype = all(item.dtype == kinds[0] for item in channels) and all(item.dtype == kinds[1] for item in states)
+    return first.is_cuda and one_dtype and all(fits) and _has_triton()
 
 
 @cache
@@ -56,12 +59,13 @@ def fused_tables(
     from hsforensics.matching.distance_kernel import distance_kernel
 
     rows, width = channels[0].shape
-    count, used = len(states), len(channels)
+    paired = [*states, states[-1]] if len(states) % 2 else list(states)  # the kernel takes two at a time
+    count, used = len(paired), len(channels)
     tiles = -(-width // tile)
     sums = torch.empty(tiles, rows, used + 1, count, dtype=torch.float32, device=channels[0].device)
     distance_kernel[(rows, tiles)](
         _addresses(channels),
-        _addresses(states),
+        _addresses(paired),
         sums,
         rows,
         width,
@@ -73,9 +77,9 @@ def fused_tables(
         EXACT=width % tile == 0,
         num_warps=warps,
     )
-    total = sums.sum(dim=0)  # [T, C + 1, S]
-    norms = total[:, used].sqrt().clamp_min(_TINY)  # [T, S]
-    return [total[:, channel].sqrt() / norms for channel in range(used)]
+    total = sums.sum(dim=0)[..., : len(states)]  # [T, C + 1, S]
+    norms = total[:, used:].sqrt().clamp_min(_TINY)  # [T, 1, S]
+    return list((total[:, :used].sqrt() / norms).unbind(dim=1))
 
 
 def _addresses(tensors: Sequence[Tensor]) -> Tensor:

@@ -7,6 +7,17 @@ import triton.language as tl
 
 
 @triton.jit
+def _tile(table, index, offset, lanes, inside, KIND: tl.constexpr, EXACT: tl.constexpr):
+    """One tile of the tensor whose address is ``table[index]``; 0 beyond its width."""
+    address = tl.multiple_of(tl.load(table + index), 16).to(tl.pointer_type(KIND)) + offset
+    if EXACT:
+        loaded = tl.load(address + lanes, eviction_policy="evict_first")
+    else:
+        loaded = tl.load(address + lanes, mask=inside, other=0.0, eviction_policy="evict_first")
+    return loaded
+
+
+@triton.jit
 def distance_kernel(
     channel_table,
     state_table,
@@ -22,30 +33,33 @@ def distance_kernel(
 ):
     """Sums of squares for one tile of one row: of ``x - s`` for every channel and state, and of every state.
 
-    ``sums`` is [tiles, rows, CHANNELS + 1, COUNT] fp32; the last of the ``CHANNELS + 1`` is the state's own.
-    ``EXACT``: the width is a whole number of tiles, so no load needs a mask.
+    Two states are worked on at a time while the next two are on their way; that, and one warp of its own for each
+    program, is what keeps the memory busy (measured, see ``docs/benchmarks.md``).
+
+    ``sums`` is [tiles, rows, CHANNELS + 1, COUNT] fp32; the last of the ``CHANNELS + 1`` is the state's own. ``COUNT``
+    is even. ``EXACT``: the width is a whole number of tiles, so no load needs a mask.
     """
     row = tl.program_id(0).to(tl.int64)
     tile = tl.program_id(1).to(tl.int64)
-    columns = tile * TILE + tl.arange(0, TILE)
-    inside = columns < width
-    place = row * width + columns
+    offset = row * width + tile * TILE
+    lanes = tl.arange(0, TILE)
+    inside = tile * TILE + lanes < width
     base = sums + (tile * rows + row) * (CHANNELS + 1) * COUNT
     channels = ()
     for c in tl.static_range(CHANNELS):
-        start = tl.multiple_of(tl.load(channel_table + c), 16).to(tl.pointer_type(X))
-        if EXACT:  # noqa: SIM108 (decided when compiled)
-            loaded = tl.load(start + place)
-        else:
-            loaded = tl.load(start + place, mask=inside, other=0.0)
+        loaded = _tile(channel_table, c, offset, lanes, inside, X, EXACT).to(tl.float32)
         channels = channels + (loaded,)  # noqa: RUF005 (tuples of this language have no star)
-    for s in range(COUNT):
-        start = tl.multiple_of(tl.load(state_table + s), 16).to(tl.pointer_type(S))
-        if EXACT:
-            state = tl.load(start + place, eviction_policy="evict_first").to(tl.float32)
-        else:
-            state = tl.load(start + place, mask=inside, other=0.0).to(tl.float32)
-        tl.store(base + CHANNELS * COUNT + s, tl.sum(state * state))
+    first = _tile(state_table, 0, offset, lanes, inside, S, EXACT)
+    second = _tile(state_table, 1, offset, lanes, inside, S, EXACT)
+    for s in range(0, COUNT, 2):
+        ahead = tl.minimum(s + 2, COUNT - 2)
+        third = _tile(state_table, ahead, offset, lanes, inside, S, EXACT)
+        fourth = _tile(state_table, ahead + 1, offset, lanes, inside, S, EXACT)
+        a, b = first.to(tl.float32), second.to(tl.float32)
+        tl.store(base + CHANNELS * COUNT + s, tl.sum(a * a))
+        tl.store(base + CHANNELS * COUNT + s + 1, tl.sum(b * b))
         for c in tl.static_range(CHANNELS):
-            gap = channels[c].to(tl.float32) - state
-            tl.store(base + c * COUNT + s, tl.sum(gap * gap))
+            to_a, to_b = channels[c] - a, channels[c] - b
+            tl.store(base + c * COUNT + s, tl.sum(to_a * to_a))
+            tl.store(base + c * COUNT + s + 1, tl.sum(to_b * to_b))
+        first, second = third, fourth
