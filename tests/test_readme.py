@@ -22,7 +22,11 @@ EXPECTED = {
     "draft-eval": 0,
     "fix-config --write": 0,
     "fix-config": 1,  # a change is pending
+    "rules": 0,
+    "contract write": 0,
+    "contract verify": 0,
 }
+NEEDS_ENGINE = {"sglang", "LIVE"}
 
 
 @pytest.mark.real
@@ -37,6 +41,8 @@ def test_the_main_job_runs_as_the_readme_says(tmp_path: Path) -> None:
     assert shell(f"{python} {fixtures}/smollm2_dumps.py --target {target} --out fixture") == 0
     paths = {"DUMPS": "fixture/speculators", "CAPTURE": "capture", "MODEL": str(target), "DRAFTER": "fixture/drafter"}
     for command in readme_commands():
+        if NEEDS_ENGINE & set(command):
+            continue  # tests/sglang runs these
         line = " ".join({**WORDS, **paths}.get(word, word) for word in command)
         key = next(key for key in EXPECTED if all(word in command for word in key.split()))
         assert shell(line) == EXPECTED[key], line

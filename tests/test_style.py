@@ -32,7 +32,8 @@ def test_functions_fit_on_a_screen() -> None:
 
 def test_nothing_heavy_is_imported_at_the_top_of_a_module_that_help_reaches() -> None:
     heavy = {"torch", "transformers", "scipy", "pandas", "numpy", "safetensors", "sglang"}
-    for file in FILES:
+    foreign = {"hook.py", "hook_batch.py", "spool.py", "distance_kernel.py"}  # run in a server, or only where triton is
+    for file in (file for file in FILES if file.name not in foreign):
         for node in ast.parse(file.read_text()).body:
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -15,6 +15,26 @@ from hsforensics.results import FixConfigResult
 if TYPE_CHECKING:
     from hsforensics.flows.fix_inputs import FixWishes
 
+_Engines: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(help="Engine to write for: 'sglang==0.5.16'; may be given several times. The report's by default."),
+]
+_Introspect: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="PATH", help="Read SGLang's id rule from its own code, see 'hsforensics rules --help'."),
+]
+_Output: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(help="Write the edited config into this new directory, beside links to the weights, instead."),
+]
+_PermuteFc: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--permute-fc",
+        help="Reorder fc's columns into a new checkpoint in --output, for a wiring that does not ascend.",
+    ),
+]
+
 
 def fix_config_command(
     drafter: Annotated[Path, typer.Argument(help="The drafter's directory, or its config.json.")],
@@ -24,12 +44,7 @@ def fix_config_command(
     wiring: Annotated[
         str | None, typer.Option(help="The trained wiring by hand, in fc order, such as '3,31,59'.")
     ] = None,
-    engine: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Engine to write for: 'sglang==0.5.16'; may be given several times. The report's by default."
-        ),
-    ] = None,
+    engine: _Engines = None,
     architecture: Annotated[
         str | None, typer.Option(help="The target's model class; the report's or the target's own by default.")
     ] = None,
@@ -37,26 +52,14 @@ def fix_config_command(
     target: Annotated[
         Path | None, typer.Option(help="Directory of the target model, for its class, layers and width.")
     ] = None,
-    introspect: Annotated[
-        str | None,
-        typer.Option(metavar="PATH", help="Read SGLang's id rule from its own code, see 'hsforensics rules --help'."),
-    ] = None,
+    introspect: _Introspect = None,
     method: Annotated[
         MethodOption | None, typer.Option(help="Kind of drafter; by default what its config says.")
     ] = None,
     write: Annotated[bool, typer.Option("--write", help="Write the file: atomic, with a backup, read back.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Print one line only; exit 1 if a change is pending.")] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option(help="Write the edited config into this new directory, beside links to the weights, instead."),
-    ] = None,
-    permute_fc: Annotated[
-        bool,
-        typer.Option(
-            "--permute-fc",
-            help="Reorder fc's columns into a new checkpoint in --output, for a wiring that does not ascend.",
-        ),
-    ] = False,
+    output: _Output = None,
+    permute_fc: _PermuteFc = False,
     undo: Annotated[bool, typer.Option("--undo", help="Restore the newest backup; what was there is kept.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False,
 ) -> None:
@@ -177,13 +180,13 @@ def _render(result: FixConfigResult, *, check: bool, as_json: bool) -> None:
 
         typer.echo(to_json(result))
         return
-    from hsforensics.report.console import console
+    from hsforensics.report.console import console, visible
     from hsforensics.report.fix_config import check_line, print_fix_config
 
     if check:
         typer.echo(check_line(result))
         for item in result.findings:
             if item.severity != "info":
-                typer.echo(f"{item.severity} {item.code}: {item.message}", err=True)
+                typer.echo(visible(f"{item.severity} {item.code}: {item.message}"), err=True)
     else:
         print_fix_config(result, console(sys.stdout))

@@ -80,7 +80,7 @@ def test_what_cannot_be_answered_is_refused(
     "body",
     [
         "import os\nos.abort()",
-        "open('/tmp/x', 'w')",
+        "open('x', 'w')",
         "self.__class__.__mro__",
         "getattr(self, '__class__').mro()",
         "'{0.__class__}'.format(self)",
