@@ -33,7 +33,7 @@ CHANNEL_KINDS = (
     FindingKind(
         "bank-needed",
         "info",
-        "Without a bank, values prove only what is, or is not, the embedding or postnorm.",
+        "Without a bank, values tell only what is, or is not, the embedding or postnorm.",
         "Make one: hsforensics capture DUMPS --engine transformers --target MODEL -o CAPTURE",
     ),
     FindingKind(
@@ -169,6 +169,12 @@ CHANNEL_KINDS = (
         "The trainer must apply lm_head directly, without another norm.",
     ),
     FindingKind(
+        "roles-inferred",
+        "info",
+        "The dump was taken to hold aux channels only, since as many states were served as it has channels.",
+        "Give --draft: the width of its fc settles which channels are aux.",
+    ),
+    FindingKind(
         "target-absent",
         "warning",
         "The dump holds no distillation target, only aux channels.",
@@ -249,6 +255,24 @@ DATA_KINDS = (
         "warning",
         "Samples of the dump have no request with the same tokens in the capture.",
         "Capture these very dumps: hsforensics capture DUMPS --engine transformers --target MODEL -o CAPTURE",
+    ),
+    FindingKind(
+        "bank-nonfinite",
+        "error",
+        "States of the capture itself hold NaN or Inf: the capture is at fault, not the dump.",
+        "Produce the capture again, in a dtype that holds these values.",
+    ),
+    FindingKind(
+        "requests-unused",
+        "info",
+        "Requests of the capture belong to no sample that was compared.",
+        "Compare all dumps that were captured, or capture only what is compared.",
+    ),
+    FindingKind(
+        "samples-left-out",
+        "info",
+        "Only the first samples of the dump were read.",
+        "Raise --max-samples to read more.",
     ),
     FindingKind(
         "few-sequences",

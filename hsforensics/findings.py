@@ -92,7 +92,7 @@ _KINDS = (
     FindingKind(
         "bank-incomplete",
         "warning",
-        "The hooks saw only some of the target's states, so channels may match none.",
+        "The bank lacks some of the states 0 to L: only equal bits prove a state, since the right one may be missing.",
         "Make the whole bank: hsforensics capture DUMPS --engine transformers --target MODEL -o CAPTURE",
     ),
     FindingKind(
@@ -131,6 +131,12 @@ _KINDS = (
         "warning",
         "The engine served other states than the id rule predicts for its version and class.",
         "Believe the measurement, and report engine, version and class so that the rule can be mended.",
+    ),
+    FindingKind(
+        "other-config",
+        "info",
+        "The live capture was served with another drafter config than the one given, or does not say with which.",
+        "Give the config that was served, or capture again with this one.",
     ),
     FindingKind(
         "rule-introspected",

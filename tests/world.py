@@ -6,6 +6,7 @@ models; the last norm is a true RMS norm. Files are real files in the project's 
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -62,6 +63,14 @@ def make_world(seed: int = 0, lengths: Sequence[int] = (40, 33, 51), dtype: torc
 def write_target(world: World, path: Path) -> Path:
     """The target's directory: config and the few weights that evidence reads."""
     path.mkdir(parents=True)
+    (path / "config.json").write_text(config_text(world))
+    weights = {"model.embed_tokens.weight": world.embedding, "model.norm.weight": world.gain}
+    save_file(weights, path / "model.safetensors")
+    return path
+
+
+def config_text(world: World) -> str:
+    """The target's ``config.json``."""
     config = {
         "architectures": [world.architecture],
         "num_hidden_layers": LAYERS,
@@ -70,10 +79,7 @@ def write_target(world: World, path: Path) -> Path:
         "rms_norm_eps": 1e-6,
         **world.extra,
     }
-    (path / "config.json").write_text(json.dumps(config))
-    weights = {"model.embed_tokens.weight": world.embedding, "model.norm.weight": world.gain}
-    save_file(weights, path / "model.safetensors")
-    return path
+    return json.dumps(config)
 
 
 def write_dump(
@@ -101,7 +107,13 @@ def disturb(values: Tensor, noise: float, generator: torch.Generator) -> Tensor:
 
 
 def write_bank(
-    world: World, path: Path, served: Sequence[State] = (), noise: float = 0.0, rows: int | None = None
+    world: World,
+    path: Path,
+    served: Sequence[State] = (),
+    noise: float = 0.0,
+    rows: int | None = None,
+    drafter_config: str | None = None,
+    states: Sequence[State] | None = None,
 ) -> Path:
     """A capture of the world: a reference bank, or, with ``served``, a live capture that fed those states."""
     header = ManifestHeader(
@@ -113,18 +125,19 @@ def write_bank(
         target_path="target",
         target_wrapper=world.architecture,
         target_inner=world.architecture,
-        target_config_sha256="0" * 64,
+        target_config_sha256=hashlib.sha256(config_text(world).encode()).hexdigest(),
         layers=LAYERS,
         hidden_size=HIDDEN,
-        states=world.states,
+        states=tuple(states or world.states),
         served=len(served),
+        drafter_config_sha256=drafter_config,
     )
     generator = torch.Generator().manual_seed(11)
     requests = [
         RequestTensors(
             token_ids=tokens[:rows],
             positions=torch.arange(len(tokens[:rows])),
-            states={state: disturb(bank[state][:rows], noise, generator) for state in world.states},
+            states={state: disturb(bank[state][:rows], noise, generator) for state in states or world.states},
             served=tuple(bank[state][:rows].clone() for state in served),
         )
         for tokens, bank in zip(world.tokens, world.banks, strict=True)

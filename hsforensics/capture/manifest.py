@@ -63,6 +63,7 @@ class ManifestHeader:
         hidden_size: H, the width of a state.
         states: The bank's states in every request, by depth.
         served: Number of served slots in every request; 0 when no engine fed a drafter.
+        drafter_config_sha256: Hash of the served drafter's config.json; ``None`` without a drafter, or unknown.
     """
 
     kind: Literal["reference", "live"]
@@ -78,6 +79,7 @@ class ManifestHeader:
     hidden_size: int
     states: tuple[State, ...]
     served: int = 0
+    drafter_config_sha256: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

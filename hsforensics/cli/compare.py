@@ -62,8 +62,10 @@ def compare_command(
 ) -> None:
     """Say which states a dump holds, which ones an engine serves, and whether they agree.
 
-    Evidence, cheapest first: with --target alone it can prove whether a channel is the embedding or postnorm; with a
+    Evidence, cheapest first: with --target alone it can tell whether a channel is the embedding or postnorm; with a
     bank it names every state; with a live capture it also names what is served. Labels are shown as claims only.
+
+    Fewer than 8 tokens, or requests that were served otherwise, are never aligned; a finding says why.
 
     Exit codes: 0 aligned; 1 misaligned, or a finding of severity error; 3 undecided, or nothing could be compared.
     """

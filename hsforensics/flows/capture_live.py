@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ class _Session:
     recorder: LiveRecorder
     new_tokens: int
     progress: Progress | None
+    drafter: Path | None = None
     check: SelfCheck = field(default_factory=SelfCheck)
     replies: list[dict[str, Any]] = field(default_factory=list)
 
@@ -115,7 +117,7 @@ def capture_live(
         engine_python, algorithm, tp, dtype, None if device == "auto" else device, engine_args, middle
     )
     with live_recorder(target, drafter, files.layers, bound, options) as recorder:
-        session = _Session(tokens, files, recorder, new_tokens, progress)
+        session = _Session(tokens, files, recorder, new_tokens, progress, drafter)
         header, requests = _headed(session)
         capture = write_capture(out, header, requests, force=force)
         findings = _findings(session, header)
@@ -162,7 +164,13 @@ def _header(session: _Session, first: Recorded) -> ManifestHeader:
         hidden_size=target.hidden_size,
         states=tuple(states),
         served=len(first.tensors.served),
+        drafter_config_sha256=_config_sha256(session.drafter),
     )
+
+
+def _config_sha256(drafter: Path | None) -> str | None:
+    file = drafter / "config.json" if drafter else None
+    return hashlib.sha256(file.read_bytes()).hexdigest() if file and file.is_file() else None
 
 
 def _findings(session: _Session, header: ManifestHeader) -> list[Finding]:

@@ -130,4 +130,6 @@ def first_values(row: Tensor) -> tuple[float | None, ...]:
 
 def health_finding(issue: HealthIssue, where: str) -> Finding:
     """The finding for a health issue at a place."""
-    return finding(HEALTH_CODES[issue.kind], where, issue.message, f"{issue.rows} rows, first {issue.first}")
+    return finding(
+        HEALTH_CODES[issue.kind], where, issue.message, f"{issue.rows} row{'s'[: issue.rows != 1]}, first {issue.first}"
+    )

@@ -7,14 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hsforensics.capture.transformers_model import pick_device
 from hsforensics.errors import HsfError
 from hsforensics.findings import finding
 from hsforensics.flows.bank import Bank
+from hsforensics.flows.bank_check import incomplete, refuse_tiny, sound_bank
 from hsforensics.flows.channel_log import Evidence
 from hsforensics.flows.compare_findings import alignment_findings, channel_findings, side_findings, sort_findings
 from hsforensics.flows.compare_inputs import MAX_SAMPLES, Inputs, origin_of, why_nothing
 from hsforensics.flows.compare_sides import counterpart_findings, forbids_aligned, rank_findings, served_deeper
-from hsforensics.flows.evidence import Yardsticks, bank_evidence, files_evidence
+from hsforensics.flows.coverage import few_findings, forbid_few, unused_findings
+from hsforensics.flows.evidence import Yardsticks, bank_evidence, bank_logs, files_evidence
 from hsforensics.flows.explaining import Explainer, all_findings, excluded_slots, explained_slots
 from hsforensics.flows.groups import group_findings, sample_groups
 from hsforensics.flows.opening import open_inputs
@@ -22,10 +25,10 @@ from hsforensics.flows.pairing import Pair, pair_samples
 from hsforensics.flows.prediction import PredictionWish, predict_serving
 from hsforensics.flows.sample_health import sample_findings
 from hsforensics.flows.structure import structure_findings
-from hsforensics.matching.records import ChannelFacts, pair_up, roles_for, wiring_of
+from hsforensics.matching.records import ChannelFacts, pair_up, roles_for, settle_roles, wiring_of
 from hsforensics.matching.verdict import Judgement, judge
 from hsforensics.results import CompareResult, Prediction, SampleGroup
-from hsforensics.states import Finding, Role, Side, State, Wiring
+from hsforensics.states import POSTNORM, Finding, Role, Side, State, Wiring
 
 
 def compare(
@@ -105,18 +108,24 @@ def compare_inputs(
     seed: int = 0,
 ) -> CompareResult:
     """``compare`` for inputs that are open already; ``findings`` are those made while opening them."""
-    place = _pick_device(device)
+    place = str(pick_device(device))
     seen = _look(given, place, seed)
     origin = origin_of(given, place, seed)
-    trained, served = _dump_facts(given, seen.trained), [_facts("served", item, None, "aux") for item in seen.served]
+    served = [_facts("served", item, None, "aux") for item in seen.served]
+    trained, inferred = _dump_facts(given, seen)
     known = wiring_of(trained), wiring_of(served)
     predicted: Prediction | None = None
-    notes = [*seen.findings, *findings]
+    notes = [*seen.findings, *findings, *inferred]
+    if seen.bank is not None and seen.yardsticks is not None:
+        notes += unused_findings(seen.pairs, seen.bank, known[1], seen.yardsticks)
     if drafter:
-        wish = PredictionWish(engine, architecture, introspect)
+        config = given.bank.manifest.drafter_config_sha256 if given.bank else None
+        wish = PredictionWish(engine, architecture, introspect, config)
         predicted, more = predict_serving(drafter, origin, *known, wish)
-        notes += [*more, *served_deeper(predicted, known[1])]
-    judgement = _judge(given.bank, seen, trained, served, known, notes)
+        other = config is not None and given.drafter is not None and config != given.drafter.config_sha256
+        notes += [*more, *([] if other else served_deeper(predicted, known[1]))]
+    records = pair_up(trained, served)
+    judgement = forbid_few(_judge(seen, trained, served, known, notes), records)
     notes += channel_findings(
         trained,
         served,
@@ -124,10 +133,11 @@ def compare_inputs(
         fc_channels=given.fc_channels,
         label_severity="warning" if judgement.verdict == "aligned" else "error",
     )
-    records = pair_up(trained, served)
     if not any(record.tokens for record in records) and not seen.structural:
         message = why_nothing([item for item in notes if item.severity == "error"] or notes)
         raise HsfError("nothing-compared", given.dumps.path, message, "produce the dump again, or check the target")
+    tokens, sequences = max(record.tokens for record in records), len(seen.pairs) or len(given.samples)
+    notes += few_findings(tokens, sequences)
     return CompareResult(
         verdict=judgement.verdict,
         tier=given.tier,
@@ -138,8 +148,8 @@ def compare_inputs(
         offset_uniform=judgement.offset_uniform,
         channels=records,
         findings=sort_findings([*judgement.findings, *notes]),
-        tokens=max(record.tokens for record in records),
-        sequences=len(seen.pairs) or len(given.samples),
+        tokens=tokens,
+        sequences=sequences,
         provenance=origin,
         alignments=dict(Counter(pair.alignment.how for pair in seen.pairs)),
         groups=seen.groups,
@@ -156,6 +166,8 @@ class _Seen:
     groups: tuple[SampleGroup, ...] = ()
     structural: tuple[Finding, ...] = ()
     findings: tuple[Finding, ...] = ()
+    bank: Bank | None = None
+    yardsticks: Yardsticks | None = None
 
 
 def _look(given: Inputs, device: str, seed: int) -> _Seen:
@@ -164,22 +176,24 @@ def _look(given: Inputs, device: str, seed: int) -> _Seen:
         assert given.target is not None  # noqa: S101 (open_inputs has seen to it)
         trained = files_evidence(given.samples, given.target)
         return _Seen(trained, findings=(*all_findings(trained), *health))
+    refuse_tiny(given.bank)
     pairs, unpaired = _pair(given)
-    yardsticks = Yardsticks(given.bank, pairs, given.repeats)
+    logs = [bank_logs(pairs, given.bank, served=side, device=device) for side in (False, True)]
+    bank, broken = sound_bank(given.bank, [log for side in logs for log in side])
+    yardsticks = Yardsticks(bank, pairs, given.repeats)
     sides = []
-    for is_served in (False, True):
-        plain = bank_evidence(pairs, given.bank, yardsticks, served=is_served, device=device, seed=seed)
-        sides.append(Explainer(pairs, given.bank, yardsticks, is_served).explain_all(plain))
+    for is_served, side in zip((False, True), logs, strict=True):
+        plain = bank_evidence(side, pairs, bank, yardsticks, served=is_served, seed=seed)
+        sides.append(Explainer(pairs, bank, yardsticks, is_served).explain_all(plain))
     trained, served = sides
-    groups = sample_groups(pairs, trained, given.bank.manifest.states)
-    structural = tuple(structure_findings(pairs, given.bank, trained))
+    groups = sample_groups(pairs, trained, bank.manifest.states)
+    structural = tuple(structure_findings(pairs, bank, trained))
     notes = [*structural, *all_findings(trained), *all_findings(served), *health, *group_findings(groups), *unpaired]
-    notes += [*alignment_findings(pairs), *rank_findings(pairs, given.bank, given.ranks, served)]
-    return _Seen(trained, served, pairs, groups, structural, tuple(notes))
+    notes += [*alignment_findings(pairs), *rank_findings(pairs, bank, given.ranks, served), *broken, *incomplete(bank)]
+    return _Seen(trained, served, pairs, groups, structural, tuple(notes), bank, yardsticks)
 
 
 def _judge(
-    bank: Bank | None,
     seen: _Seen,
     trained: Sequence[ChannelFacts],
     served: Sequence[ChannelFacts],
@@ -192,17 +206,9 @@ def _judge(
     excluded = excluded_slots(aux, seen.served)
     judgement = judge(*known, (len(aux), len(served) or None), differ, excluded)
     notes += side_findings(trained) + side_findings(served)
-    if seen.served and bank is not None:
-        notes += counterpart_findings(seen.pairs, aux, seen.served, known, bank)
+    if seen.served and seen.bank is not None:
+        notes += counterpart_findings(seen.pairs, aux, seen.served, known, seen.bank)
     return forbids_aligned(judgement, notes)
-
-
-def _pick_device(device: str) -> str:
-    if device != "auto":
-        return device
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def _pair(given: Inputs) -> tuple[list[Pair], list[Finding]]:
@@ -220,11 +226,23 @@ def _pair(given: Inputs) -> tuple[list[Pair], list[Finding]]:
     return pairs, [finding("tokens-unmatched", names, f"{share} have no request with their tokens", share)]
 
 
-def _dump_facts(given: Inputs, evidence: Sequence[Evidence]) -> list[ChannelFacts]:
+def _dump_facts(given: Inputs, seen: _Seen) -> tuple[list[ChannelFacts], list[Finding]]:
+    """Facts of the dump's channels with their roles, and a finding where the served count settled the roles."""
     channels = given.samples[0].channels
-    roles = roles_for([channel.label for channel in channels], given.fc_channels)
-    rows = zip(evidence, channels, roles, strict=True)
-    return [_facts("dump", item, channel.claim, role) for item, channel, role in rows]
+    labels = [channel.label for channel in channels]
+    roles = roles_for(labels, given.fc_channels)
+    found: list[Finding] = []
+    if given.fc_channels is None and seen.served:
+        last, theirs = seen.trained[-1].match.known, seen.served[-1].match.known
+        final = [state for state in (given.layers, POSTNORM) if state != theirs]
+        if settle_roles(roles, last, len(seen.served), final):
+            roles = roles_for(labels, len(labels))
+            message = (
+                f"all {len(channels)} channels are taken for aux: as many states were served, and none is left over"
+            )
+            found = [finding("roles-inferred", "dump", message, f"{len(seen.served)} served slots")]
+    rows = zip(seen.trained, channels, roles, strict=True)
+    return [_facts("dump", item, channel.claim, role) for item, channel, role in rows], found
 
 
 def _facts(side: Side, item: Evidence, claim: State | None, role: Role) -> ChannelFacts:

@@ -111,6 +111,9 @@ def _identity(item: ChannelFacts) -> Finding | None:
     if match.identity == "none":
         nearest = f"{name} is close to no state; {show_state(match.state)} is nearest"
         return finding("channel-unidentified", name, nearest, _evidence(match))
+    if match.capped:
+        nearest = f"{name}: {show_state(match.state)} is nearest, but the bank lacks states that may be nearer"
+        return finding("channel-ambiguous", name, nearest, _evidence(match))
     if match.identity == "ambiguous" and match.state is not None:
         either = f"{name} may be {show_state(match.state)} or {show_state(match.runner_up_state)}"
         return finding("channel-ambiguous", name, either, _evidence(match))
@@ -134,8 +137,9 @@ def _target(item: ChannelFacts, layers: int | None) -> Finding | None:
         return finding("target-postnorm", item.label, f"{item.label} holds postnorm", _evidence(item.match))
     if known == layers:
         return finding("target-prenorm", item.label, f"{item.label} holds state L = {layers}", _evidence(item.match))
-    message = f"{item.label} is the distillation target, but holds {show_state(known)}, not the last state"
-    return finding("target-not-final", item.label, message, _evidence(item.match))
+    message = f"{item.label} is taken for the distillation target, but holds {show_state(known)}, not the last state"
+    remedy = "check the trainer's slicing: its last item becomes the target; if all channels are aux, give --draft"
+    return finding("target-not-final", item.label, message, _evidence(item.match), remedy=remedy)
 
 
 def _count(dump: Sequence[ChannelFacts], fc_channels: int | None) -> Finding | None:
@@ -154,10 +158,14 @@ def _no_target(dump: Sequence[ChannelFacts]) -> Finding | None:
 
 def _open_states(dump: Sequence[ChannelFacts]) -> Finding | None:
     """Without a bank, most channels stay open; one finding for all of them."""
-    names = [item.label for item in dump if item.match.identity == "ambiguous" and item.match.state is None]
+    names = [
+        item.label
+        for item in dump
+        if item.match.identity == "ambiguous" and item.match.state is None and item.explanation is None
+    ]
     if not names:
         return None
-    message = f"the target's files cannot tell which of the states 1 to L {', '.join(names)} hold"
+    message = f"the target's files cannot tell which state {', '.join(names)} hold, or whether they hold one at all"
     return finding("bank-needed", "dump", message, "no bank was given")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hsforensics.findings import finding
 from hsforensics.flows.bank import Bank
+from hsforensics.flows.bank_check import missing_states
 from hsforensics.flows.channel_log import Evidence
 from hsforensics.flows.pairing import Pair
 from hsforensics.matching.counterparts import Counterparts, counterparts
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 PAIRS = 4
 """Samples over which dump and served channels are compared directly."""
+
+EQUAL = 0.02
+"""With an incomplete bank, channels that agree directly must be this near: neighbouring states are not."""
 
 CONFIRMED = 0.05
 """The sum over ranks is a state within this relative distance."""
@@ -58,6 +62,8 @@ def counterpart_findings(
     if len(trained) != len(served) or _whole(known):
         return []
     found = _directly(pairs, trained, bank)
+    if found is not None and missing_states(bank.manifest) and max(found.distances, default=1.0) > EQUAL:
+        return []  # neighbours are as near as this, and the bank does not say that these are none
     if found is None or not found.sure:
         return []
     evidence = f"largest distance of a pair {max(found.distances):.3g}, assignment {list(found.order)}"

@@ -75,7 +75,10 @@ def _fc_channels(weights: Checkpoint, hidden_size: int | None) -> int | None:
     names = [name for name in weights.tensors if name == "fc.weight" or name.endswith(".fc.weight")]
     if not names or hidden_size is None:
         return None
-    width = weights.tensors[names[0]].shape[1]
+    shape = weights.tensors[names[0]].shape
+    if len(shape) != 2 or 0 in shape:
+        raise HsfError(_CODE, weights.path, f"{names[0]} has shape {list(shape)}, not [out, n * H]", "copy it again")
+    width = shape[1]
     if width % hidden_size:
         message = f"{names[0]} takes {width} values, no multiple of the target's hidden size {hidden_size}"
         raise HsfError(_CODE, weights.path, message, "check that drafter and target belong together")

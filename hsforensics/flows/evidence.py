@@ -7,12 +7,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hsforensics.flows.bank import Bank, BankRequest
+from hsforensics.flows.bank_check import missing_states
 from hsforensics.flows.channel_log import ChannelLog, Evidence
+from hsforensics.flows.embedding_lag import known_tokens, lagged_embedding
 from hsforensics.flows.memory_bank import MemoryBank
 from hsforensics.flows.pairing import Pair
 from hsforensics.matching.cheap import CheapRows, cheap_rows, identify_cheaply
 from hsforensics.matching.distance import distance_tables, relative_distance
-from hsforensics.matching.identify import Match, best_state, gap_of, identify
+from hsforensics.matching.floats import computable
+from hsforensics.matching.identify import Match, best_state, capped, gap_of, identify
 from hsforensics.models.target import Target
 from hsforensics.states import Channel, Sample, State
 
@@ -30,16 +33,20 @@ def files_evidence(samples: Sequence[Sample], target: Target) -> list[Evidence]:
     logs = [ChannelLog(channel) for channel in samples[0].channels]
     seen: list[list[CheapRows]] = [[] for _ in logs]
     for sample in samples:
-        rows = target.embedding_rows(sample.token_ids)  # [T, H]
+        known = known_tokens(sample.token_ids, target.vocab_size)  # [T]
+        rows = target.embedding_rows(sample.token_ids[known])  # [T', H]
         for log, parts, channel in zip(logs, seen, sample.channels, strict=True):
             if log.admit(channel, sample.name, sample.token_ids, target.hidden_size):
-                parts.append(cheap_rows(channel.values, rows, gain))
+                parts.append(cheap_rows(channel.values[known], rows, gain))
     matches = [identify_cheaply(parts) if parts else _NO_ROWS for parts in seen]
 
     def row_of(state: State, row: int) -> Tensor | None:
-        return target.embedding_rows(samples[0].token_ids[row : row + 1])[0] if state == 0 else None
+        ids = samples[0].token_ids[row : row + 1]
+        usable = state == 0 and bool(known_tokens(ids, target.vocab_size).all())
+        return target.embedding_rows(ids)[0] if usable else None
 
-    return [log.close(match, row_of) for log, match in zip(logs, matches, strict=True)]
+    closed = [log.close(match, row_of) for log, match in zip(logs, matches, strict=True)]
+    return [lagged_embedding(item, samples, target) for item in closed]
 
 
 class Yardsticks:
@@ -88,22 +95,34 @@ def _same_requests(pairs: Sequence[Pair], repeat: Bank) -> list[BankRequest | No
     return [None if entry is None else repeat.read(entry) for entry in found]
 
 
-def bank_evidence(
-    pairs: Sequence[Pair], bank: Bank, yardsticks: Yardsticks, *, served: bool, device: str, seed: int
-) -> list[Evidence]:
-    """Evidence for every dump channel (or, with ``served``, every served one) against all states of the bank.
+def bank_logs(pairs: Sequence[Pair], bank: Bank, *, served: bool, device: str) -> list[ChannelLog]:
+    """Every dump channel (or, with ``served``, every served one) with its distances to all states of the bank.
 
     Args:
         pairs: Samples with the request of the same tokens; not empty.
         bank: The capture that holds the requests.
-        yardsticks: Gap and noise floor of its states.
-        served: Judge the capture's served channels instead of the dump's.
+        served: Look at the capture's served channels instead of the dump's.
         device: Where the distances are computed.
-        seed: Seed of the bootstrap.
     """
     logs = [ChannelLog(channel) for channel in pair_channels(pairs[0], bank, served=served)]
     for number, pair in enumerate(pairs):
         _look(logs, number, pair, bank, served=served, device=device)
+    return logs
+
+
+def bank_evidence(
+    logs: Sequence[ChannelLog], pairs: Sequence[Pair], bank: Bank, yardsticks: Yardsticks, *, served: bool, seed: int
+) -> list[Evidence]:
+    """What ``bank_logs`` saw, judged; ``bank`` holds the states of the logs' columns.
+
+    Args:
+        logs: Of all channels of a side.
+        pairs: As in ``bank_logs``.
+        bank: As in ``bank_logs``, or less the states that were dropped from the logs.
+        yardsticks: Gap and noise floor of its states.
+        served: As in ``bank_logs``.
+        seed: Seed of the bootstrap.
+    """
     return [_close(log, bank, pairs, yardsticks, seed, served=served) for log in logs]
 
 
@@ -122,7 +141,7 @@ def _look(logs: Sequence[ChannelLog], number: int, pair: Pair, bank: Bank, *, se
     for log, channel in zip(logs, channels, strict=True):
         if log.admit(channel, name, tokens, bank.manifest.hidden_size):
             rows = pair.theirs(channel.values) if served else pair.ours(channel.values)
-            fit.append((log, rows.to(device)))
+            fit.append((log, computable(rows).to(device)))
     states = (pair.theirs(request.state(state)).to(device) for state in bank.manifest.states)
     tables = distance_tables([rows for _, rows in fit], states)
     for (log, rows), table in zip(fit, tables, strict=False):
@@ -145,6 +164,7 @@ def _close(
     if best is None:
         return log.close(_NO_ROWS, row_of)
     match = identify(tables, states, yardsticks.gap(best), seed, yardsticks.floor(best))
+    match = capped(match) if missing_states(bank.manifest) else match
     if not (isinstance(bank, MemoryBank) and bank.sketched):
         return log.close(match, row_of)
     if match.identity == "exact":

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from hsforensics.findings import finding
 from hsforensics.flows.bank import Bank
+from hsforensics.flows.bank_check import missing_states
 from hsforensics.flows.channel_log import Evidence
 from hsforensics.flows.evidence import Yardsticks, pair_channels
 from hsforensics.flows.pairing import Pair
 from hsforensics.matching.agreement import DISAGREE_SHARE, Partly, describe_rows, held_in_part, rows_away
 from hsforensics.matching.distance import scaled_distance
+from hsforensics.matching.floats import computable
 from hsforensics.matching.hypotheses.case import Case, Explanation
 from hsforensics.matching.hypotheses.origin import FOREIGN_SHARE, origins
 from hsforensics.matching.hypotheses.search import SCALE_NOISE
@@ -40,7 +42,12 @@ class Explainer:
     served: bool
 
     def explain_all(self, items: Sequence[Evidence]) -> list[Evidence]:
-        """The same evidence, with explanations and their findings where something is to be explained."""
+        """The same evidence, with explanations and their findings where something is to be explained.
+
+        An incomplete bank explains nothing: what looks like a transform may be a state that is missing.
+        """
+        if missing_states(self.bank.manifest):
+            return list(items)
         return [self._explain(item) for item in items]
 
     def _explain(self, item: Evidence) -> Evidence:
@@ -105,7 +112,7 @@ class Explainer:
     def _rows(self, number: int, item: Evidence) -> Tensor:
         pair = self.pairs[number]
         channels = pair_channels(pair, self.bank, served=self.served)
-        values = next(channel.values for channel in channels if channel.index == item.index)
+        values = computable(next(channel.values for channel in channels if channel.index == item.index))
         return pair.theirs(values) if self.served else pair.ours(values)
 
     def _bank_rows(self, number: int, state: State) -> Tensor:

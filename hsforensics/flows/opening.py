@@ -11,9 +11,11 @@ from hsforensics.dumps import DumpSet, open_dumps
 from hsforensics.errors import HsfError
 from hsforensics.flows.bank import Bank
 from hsforensics.flows.compare_inputs import Inputs, read_samples
+from hsforensics.flows.coverage import left_out
 from hsforensics.flows.drafter_side import read_drafter_side
 from hsforensics.flows.fingerprint import fingerprint_bank, fingerprint_dumps, sketched_inputs
 from hsforensics.flows.fingerprint_file import Described, is_fingerprint
+from hsforensics.flows.target_check import check_header, check_target
 from hsforensics.models.target import load_target
 from hsforensics.states import Channel, Finding, Sample, State
 
@@ -42,6 +44,8 @@ def open_inputs(
         raise HsfError("usage", dumps, "a fingerprint alone needs a capture", "name a CAPTURE, or its fingerprint")
     bank, bank_side = _open_bank_side(capture) if capture else (None, None)
     model = load_target(target) if target else None
+    if bank and model:
+        findings += check_header(bank.manifest, model, bank_side.width) if bank_side else check_target(bank, model)
     made = dump_side or bank_side
     hidden = model.hidden_size if model else made.width if made else bank.manifest.hidden_size if bank else None
     given = Inputs(
@@ -63,15 +67,17 @@ def _open_dump_side(
 ) -> tuple[DumpSet, list[Sample], list[Finding], Described | None]:
     if not is_fingerprint(dumps):
         opened = open_dumps(dumps, claims)
-        return opened, *read_samples(opened, limit), None
+        samples, findings = read_samples(opened, limit)
+        return opened, samples, [*findings, *left_out(len(opened.files), limit, str(dumps))], None
     opened, samples, described = fingerprint_dumps(dumps)
+    notes = left_out(len(samples), limit, str(dumps))
     if claims is None:
-        return opened, samples[:limit], [], described
+        return opened, samples[:limit], notes, described
     if len(claims) != len(described.labels):
         message = f"{len(claims)} claims for {len(described.labels)} channels in {dumps}"
         raise HsfError("usage", "--claims", message, "name one state for each channel, in file order")
     claimed = [replace(sample, channels=_claiming(sample, claims)) for sample in samples]
-    return opened.claiming(claims, "--claims"), claimed[:limit], [], described
+    return opened.claiming(claims, "--claims"), claimed[:limit], notes, described
 
 
 def _claiming(sample: Sample, claims: tuple[State, ...]) -> tuple[Channel, ...]:

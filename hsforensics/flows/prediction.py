@@ -26,11 +26,13 @@ class PredictionWish:
         engine: ``name==version``; by default the engine of the capture, if it is one that serves.
         architecture: Model class; by default the target's wrapper class, then its inner class.
         place: Code of an SGLang to read the id rule from.
+        served_config: Hash of the drafter config that the capture was served with; ``None`` when unknown.
     """
 
     engine: str | None = None
     architecture: str | None = None
     place: str | None = None
+    served_config: str | None = None
 
 
 def predict_serving(
@@ -65,7 +67,9 @@ def predict_serving(
         return None, [note]
     predicted = predict_with(serving, config)
     same_engine = _captured_engine(origin) == version
-    judged = _judge(predicted, trained, served if same_engine else None)
+    judged = _judge(predicted, trained, served if same_engine else None, wish.served_config == config.sha256)
+    if same_engine and served is not None and wish.served_config != config.sha256:
+        judged.append(_other_config(drafter, config, wish.served_config))
     conflicts = key_conflicts(config, predicted.architecture, origin.layers)
     return predicted, [*judged, *introspection_findings(seen, serving), *conflicts]
 
@@ -96,7 +100,16 @@ def _first_known(
     raise refusal
 
 
-def _judge(predicted: Prediction, trained: Wiring | None, served: Wiring | None) -> list[Finding]:
+def _other_config(drafter: Path, config: DrafterConfig, served: str | None) -> Finding:
+    """The config given says nothing of what was served, or may say nothing."""
+    message = "the capture was served with another config than this one, which predicts nothing of it"
+    if served is None:
+        message = "the capture does not say which config it was served with, so this one may be another"
+    evidence = f"sha256 {served[:12] if served else 'unknown'} served, {config.sha256[:12]} given"
+    return finding("other-config", str(drafter / "config.json"), message, evidence)
+
+
+def _judge(predicted: Prediction, trained: Wiring | None, served: Wiring | None, same_config: bool) -> list[Finding]:
     where, states = f"config.json, {predicted.engine}", show_wiring(predicted.states)
     evidence = f"predicted {states}, trained {show_wiring(trained)}; {predicted.note}"
     found: list[Finding] = []
@@ -104,7 +117,7 @@ def _judge(predicted: Prediction, trained: Wiring | None, served: Wiring | None)
         message = f"the engine finds no layer ids and serves its default {states}"
         found.append(finding("ids-absent", where, message, predicted.note, severity="warning", confidence="predicted"))
     if served is not None:
-        if None not in served and served != predicted.states:
+        if same_config and None not in served and served != predicted.states:
             message = f"the rule predicts {states}, but {show_wiring(served)} was measured; the measurement counts"
             found.append(finding("rule-disagrees", where, message, predicted.note))
         return found

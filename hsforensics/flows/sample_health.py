@@ -7,6 +7,7 @@ from itertools import combinations
 
 from hsforensics.findings import finding
 from hsforensics.flows.channel_log import health_finding
+from hsforensics.matching.floats import computable
 from hsforensics.matching.health import check_mask, check_tokens
 from hsforensics.states import Finding, Sample
 
@@ -30,7 +31,7 @@ def sample_findings(samples: Sequence[Sample], vocab_size: int | None) -> list[F
 def _full_masks(samples: Sequence[Sample]) -> Iterator[Finding]:
     masks = [sample.loss_mask for sample in samples if sample.loss_mask is not None and len(sample.loss_mask)]
     if masks and all(bool((mask != 0).all()) for mask in masks):
-        message = f"the loss mask is one throughout in all {len(masks)} samples that have one"
+        message = f"the loss mask is one throughout in every sample that has one ({len(masks)})"
         yield finding("mask-full", "dump", message, f"{sum(len(mask) for mask in masks)} rows, none masked")
 
 
@@ -58,7 +59,7 @@ def _equal_channels(samples: Sequence[Sample]) -> Iterator[Finding]:
 def _bit_equal(sample: Sample, i: int, j: int) -> bool:
     import torch
 
-    one, other = sample.channels[i].values, sample.channels[j].values
+    one, other = (computable(sample.channels[k].values) for k in (i, j))
     if one.shape != other.shape or not len(one) or not torch.equal(one[-1], other[-1]):
         return False
     return torch.equal(one, other)

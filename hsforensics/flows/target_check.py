@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hsforensics.capture.manifest import ManifestHeader
@@ -18,6 +19,16 @@ if TYPE_CHECKING:
 _CODE = "target-foreign"
 _REQUESTS = 4  # that are read for the comparison of values
 _ROWS = 256  # of each
+
+
+def check_header(held: ManifestHeader, target: Target, width: int) -> list[Finding]:
+    """``check_target`` for a fingerprint, which has no values to compare; ``width`` is H of the rows it was made from.
+
+    Raises:
+        HsfError: As ``check_target``.
+    """
+    _check_geometry(replace(held, hidden_size=width), target)
+    return _other_config(held, target)
 
 
 def check_target(capture: Bank, target: Target) -> list[Finding]:
@@ -42,6 +53,10 @@ def check_target(capture: Bank, target: Target) -> list[Finding]:
         )
         proof = f"median cosine {cosine:.3f} with the embedding rows, at least {EMBEDDING_COSINE} is expected"
         return [finding("target-differs", str(target.path), message, proof, severity="error")]
+    return _other_config(held, target)
+
+
+def _other_config(held: ManifestHeader, target: Target) -> list[Finding]:
     if held.target_config_sha256 != target.config_sha256:
         message = f"config.json of {target.path} is not the one that the capture was made with"
         proof = f"sha256 {held.target_config_sha256[:12]}... captured, {target.config_sha256[:12]}... given"

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from hsforensics.matching.floats import computable
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -47,7 +49,8 @@ def check_channel(values: Tensor, token_ids: Tensor, hidden_size: int | None) ->
         return (HealthIssue("shape", rows, 0, f"{rows} rows for {len(token_ids)} token ids"),)
     if hidden_size is not None and width != hidden_size:
         return (HealthIssue("shape", rows, 0, f"width {width}, but the target's hidden size is {hidden_size}"),)
-    found = (check(values, token_ids) for check in _ROW_CHECKS)
+    plain = computable(values)
+    found = (check(plain, token_ids) for check in _ROW_CHECKS)
     return tuple(issue for issue in found if issue is not None)
 
 
@@ -71,10 +74,22 @@ def _nonfinite(values: Tensor, _token_ids: Tensor) -> HealthIssue | None:
 
 def useless_rows(values: Tensor, token_ids: Tensor) -> Tensor:
     """Rows [T] bool that carry nothing: one value throughout (zero, mostly), or equal to the row before although the
-    token is another one, which is what a wrong buffer gives."""
+    token is another one, which is what a wrong buffer gives. The zero row of a padding token is no fault."""
+    values = computable(values)
     found: Tensor = (values == values[:, :1]).all(dim=1) if values.shape[1] > 1 else (values == 0).all(dim=1)
+    found &= ~_padding(found, token_ids)
     found[1:] |= (values[1:] == values[:-1]).all(dim=1) & (token_ids[1:] != token_ids[:-1])
     return found
+
+
+def _padding(constant: Tensor, token_ids: Tensor) -> Tensor:
+    """Constant rows [T] bool that all belong to one repeated token whose rows are all constant: its embedding is so."""
+    tokens = token_ids[constant]
+    if len(tokens) < 2 or not bool((tokens == tokens[0]).all()):
+        return constant & False
+    theirs: Tensor = token_ids == tokens[0]
+    whole = bool(constant[theirs].all()) and not bool(theirs.all())
+    return theirs if whole else theirs & False
 
 
 def _constant(values: Tensor, token_ids: Tensor) -> HealthIssue | None:

@@ -42,6 +42,7 @@ class Match:
         gap: Median over rows of the distance from the best state to its nearest other state; ``None`` without a bank.
         floor: Median distance of the best state between repeated captures: the noise floor; ``None`` without them.
         excluded: States that the evidence rules out even when it names none.
+        capped: Whether the bank lacks states, so that being nearest proves nothing.
         note: The evidence in words.
     """
 
@@ -57,6 +58,7 @@ class Match:
     floor: float | None = None
     excluded: tuple[State, ...] = ()
     note: str = ""
+    capped: bool = False
 
     @property
     def margin(self) -> float | None:
@@ -118,6 +120,16 @@ def identify(
         return decided
     far = (state for state, median in zip(states, medians.tolist(), strict=True) if median >= FARTHEST)
     return replace(decided, excluded=tuple(far))
+
+
+def capped(match: Match) -> Match:
+    """What is left of a match when the bank lacks states: ``exact`` counts, everything else becomes ``ambiguous``.
+
+    The gap says how far the next state is; with states missing, the next state may be one of these.
+    """
+    if match.identity in ("exact", "unreadable"):
+        return match
+    return replace(match, identity="ambiguous", note="nearest of the states that the bank holds", capped=True)
 
 
 def best_state(tables: Sequence[Tensor], states: Sequence[State]) -> State | None:

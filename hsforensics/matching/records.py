@@ -52,6 +52,21 @@ def roles_for(labels: Sequence[str], fc_channels: int | None) -> tuple[Role, ...
     return tuple(roles)
 
 
+def settle_roles(roles: Sequence[Role], last: State | None, slots: int, final: Sequence[State | None]) -> bool:
+    """Whether the convention "the last channel is the target" is contradicted, so that all channels are aux.
+
+    It is when the engine feeds as many states as the dump has channels, unless the last channel is known to be the last
+    state, which is no usual aux state, and is not served in that slot.
+
+    Args:
+        roles: By the convention.
+        last: State of the last channel, if known.
+        slots: How many states the engine fed; 0 when not measured.
+        final: The states that a distillation target holds (L, postnorm), less the one served in the last slot.
+    """
+    return bool(slots) and slots == len(roles) and roles[-1] == "target" and (last is None or last not in final)
+
+
 def wiring_of(facts: Sequence[ChannelFacts]) -> Wiring | None:
     """The states of the aux channels, in order; ``None`` when there is no aux channel or none of them is known."""
     wiring = tuple(item.match.known for item in facts if item.role == "aux")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _TIERS = {
-    "files": "the target's files alone: can prove what is, or is not, the embedding or postnorm; nothing else",
+    "files": "the target's files alone: say what is, or is not, the embedding or postnorm; nothing else",
     "bank": "a bank of reference states: proves what the dump holds; says nothing of what is served",
     "live": "a live capture: proves what the dump holds and what the engine serves",
 }
@@ -26,6 +26,8 @@ _STATUS_STYLES = {"matched": "green", "mismatched": "red", "ambiguous": "yellow"
 def print_compare(result: CompareResult, out: Console) -> None:
     """Print channels, values side by side, wirings, findings and the verdict."""
     _print_sources(result, out)
+    _print_verdict(result, out)
+    out.print()
     out.print(_channel_table(result.channels))
     if any(item.values for item in result.channels):  # a fingerprint has none to show
         out.print(_value_table(result.channels))
@@ -38,8 +40,14 @@ def print_compare(result: CompareResult, out: Console) -> None:
         out.print(f"offset            [{shown}]", markup=False)
     _print_groups(result, out)
     print_findings(result.findings, out)
-    style = _VERDICT_STYLES[result.verdict]
-    out.print(f"\nVerdict: [{style}]{result.verdict}[/] ({result.tokens} tokens of {result.sequences} sequences)")
+    out.print()
+    _print_verdict(result, out)
+
+
+def _print_verdict(result: CompareResult, out: Console) -> None:
+    """The first line after the sources, and once more the last line of all."""
+    seen = f"{plural(result.tokens, 'token')} of {plural(result.sequences, 'sequence')}"
+    out.print(f"Verdict: [{_VERDICT_STYLES[result.verdict]}]{result.verdict}[/] ({seen})")
 
 
 def _print_groups(result: CompareResult, out: Console) -> None:
@@ -49,19 +57,22 @@ def _print_groups(result: CompareResult, out: Console) -> None:
             share = "" if item.explained is None else f" ({item.explained:.0%} of the misfit explained)"
             out.print(f"explained         {item.side} {visible(item.label)}: {item.explanation}{share}", markup=False)
     if set(result.alignments) - {"same"}:
-        shown = ", ".join(f"{how} ({count} samples)" for how, count in result.alignments.items())
+        shown = ", ".join(f"{how} ({plural(count, 'sample')})" for how, count in result.alignments.items())
         out.print(f"rows aligned by   {shown}", markup=False)
     if len(result.groups) > 1:
         for group in result.groups:
             names = visible(", ".join(group.names))
-            out.print(f"group             {show_wiring(group.states)}: {group.samples} samples ({names})", markup=False)
+            out.print(
+                f"group             {show_wiring(group.states)}: {plural(group.samples, 'sample')} ({names})",
+                markup=False,
+            )
 
 
 def _print_sources(result: CompareResult, out: Console) -> None:
     origin = result.provenance
     for source in origin.dumps:
         labels = f", labels from {source.claim_source}" if source.claim_source else ""
-        facts = f"{source.producer}, {source.samples} samples, {source.dtype}{labels}"
+        facts = f"{source.producer}, {plural(source.samples, 'sample')}, {source.dtype}{labels}"
         out.print(visible(f"dumps     {source.path} ({facts})"), markup=False)
     if origin.capture_path:
         engine = " ".join(part for part in (origin.engine, origin.engine_version) if part)
@@ -103,7 +114,7 @@ def _channel_table(channels: Sequence[ChannelRecord]) -> object:
 
 def _holds(item: ChannelRecord) -> str:
     if item.state is None and item.identity == "ambiguous":
-        return "one of 1 to L"
+        return "1 to L, or none"
     return show_state(item.state)
 
 
@@ -137,6 +148,11 @@ def _predicted_line(result: CompareResult) -> str:
         return ""
     ids = "default ids" if predicted.ids is None else f"ids {list(predicted.ids)}"
     return f"{show_wiring(predicted.states)} ({predicted.engine}, {predicted.architecture}, {ids}; not measured)"
+
+
+def plural(count: int, noun: str) -> str:
+    """A count with its noun: ``1 sample``, ``3 samples``."""
+    return f"{count} {noun}{'s'[: count != 1]}"
 
 
 def _number(value: float | None) -> str:

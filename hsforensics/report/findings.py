@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,21 +13,55 @@ from hsforensics.states import Finding
 if TYPE_CHECKING:
     from rich.console import Console
 
+_PLACES = 3
+_WHOLE_SIDES = ("dump", "served", "bank")  # places that tell a reader nothing more
 _STYLES = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 
 
 def print_findings(findings: Sequence[Finding], out: Console) -> None:
-    """Print findings, most severe first as given: what, on what evidence, what to do."""
+    """Print findings, most severe first as given: what, where, on what evidence, what to do.
+
+    Findings that differ only in their place and their numbers, as those of many samples do, become one entry.
+    """
     from rich.padding import Padding
     from rich.text import Text
 
-    for item in findings:
+    for group in _grouped(findings):
+        item = group[0]
         head = Text.assemble((item.severity, _STYLES[item.severity]), visible(f" {item.code}: {item.message}"))
         mark = "" if item.confidence == "measured" else f" ({item.confidence})"
+        place = _places(group)
         out.print()
         out.print(head)
-        for line in (f"evidence: {item.evidence}{mark}", f"remedy:   {item.remedy}"):
+        lines = (f"where:    {place}" if place else "", f"evidence: {item.evidence}{mark}", f"remedy:   {item.remedy}")
+        for line in filter(None, lines):
             out.print(Padding(Text(visible(line)), (0, 0, 0, 2), expand=False))
+
+
+def _grouped(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """Findings of one kind at many places, whose messages differ in numbers and names of places only."""
+    groups: dict[tuple[str, ...], list[Finding]] = {}
+    for item in findings:
+        words = item.message
+        for part in item.where.split(", "):
+            words = words.replace(part, "@") if part else words
+        key = (item.code, item.severity, item.confidence, re.sub(r"\d+", "#", words), item.remedy)
+        groups.setdefault(key if _in_file(item) else (*key, item.where, item.message), []).append(item)
+    return list(groups.values())
+
+
+def _in_file(item: Finding) -> bool:
+    """Whether a place is a channel of a sample, of which there may be many."""
+    return ", " in item.where
+
+
+def _places(group: Sequence[Finding]) -> str:
+    """Where, unless the message says so already; of many places the first."""
+    places = list(dict.fromkeys(item.where for item in group))
+    if len(places) == 1:
+        return "" if places[0] in (*_WHOLE_SIDES, "") or places[0] in group[0].message else places[0]
+    more = f" and {len(places) - _PLACES} more" if len(places) > _PLACES else ""
+    return f"{len(places)} places: {'; '.join(places[:_PLACES])}{more}"
 
 
 def print_catalogue(kinds: Iterable[FindingKind], out: Console) -> None:

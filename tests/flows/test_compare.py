@@ -1,5 +1,6 @@
 """``compare`` on real files, with the incident's faults injected."""
 
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -258,11 +259,15 @@ def test_a_measurement_that_contradicts_the_rule_counts(tmp_path: Path) -> None:
     world = replace(make_world(), architecture="DeepseekV3ForCausalLM")
     dump = write_dump(world, tmp_path / "dump", TRUTH)
     drafter = write_config(tmp_path / "drafter", [3, 6, 9])
-    result = compare(dump, write_bank(world, tmp_path / "live", served=(3, 6, 9)), drafter=drafter)
-    assert result.verdict == "aligned"
-    assert result.predicted is not None
-    assert result.predicted.states == (4, 7, 10)
-    assert "rule-disagrees" in codes(result)
+    served_with = hashlib.sha256((drafter / "config.json").read_bytes()).hexdigest()
+    for name, config in (("same", served_with), ("other", "1" * 64), ("unknown", None)):
+        live = write_bank(world, tmp_path / name, served=(3, 6, 9), drafter_config=config)
+        result = compare(dump, live, drafter=drafter)
+        assert result.verdict == "aligned"
+        assert result.predicted is not None
+        assert result.predicted.states == (4, 7, 10)
+        assert ("rule-disagrees" in codes(result)) == (name == "same")
+        assert ("other-config" in codes(result)) == (name != "same")
 
 
 def test_an_unknown_class_is_a_finding_not_a_refusal(tmp_path: Path) -> None:

@@ -65,3 +65,32 @@ def test_nan_rows_are_left_out_and_nothing_left_is_unreadable() -> None:
     assert identify_cheaply([cheap_rows(values, rows, world.gain)]).tokens == len(values) - 1
     lost = cheap_rows(torch.full_like(values, float("nan")), rows, world.gain)
     assert identify_cheaply([lost]).identity == "unreadable"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_a_state_in_the_direction_of_the_embedding_is_not_taken_for_it(dtype: torch.dtype) -> None:
+    """First layers that change little keep the cosine: 5 % of change is a cosine of 0.999."""
+    world = make_world()
+    rows = world.embedding[world.tokens[0]]
+    step = torch.randn(rows.shape, generator=torch.Generator().manual_seed(3))
+    near = rows + 0.05 * step * rows.norm(dim=1, keepdim=True) / step.norm(dim=1, keepdim=True)
+    match = identify_cheaply([cheap_rows(near.to(dtype), rows.to(dtype), world.gain)])
+    assert (match.known, match.excluded) == (None, (POSTNORM,))
+    again = identify_cheaply([cheap_rows((6.9 * rows).to(dtype), rows.to(dtype), world.gain)])
+    assert again.known == 0
+
+
+def test_postnorm_comes_before_the_embedding() -> None:
+    world = make_world()
+    rows = world.embedding[world.tokens[0]]
+    normed = rows / rows.square().mean(dim=1, keepdim=True).sqrt()
+    match = identify_cheaply([cheap_rows(normed, rows, torch.ones(rows.shape[1]))])
+    assert match.known == POSTNORM
+
+
+@pytest.mark.parametrize("value", [0.0, 3.0])
+def test_rows_of_one_value_are_unreadable_and_no_state(value: float) -> None:
+    world = make_world()
+    rows = world.embedding[world.tokens[0]]
+    match = identify_cheaply([cheap_rows(torch.full_like(rows, value), rows, world.gain)])
+    assert match.identity == "unreadable"

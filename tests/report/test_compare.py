@@ -60,3 +60,29 @@ def test_csv_has_one_row_for_each_channel_and_reads_back() -> None:
         csv.DictReader(io.StringIO(compare_csv(replace(base, channels=(replace(base.channels[0], label='a,"b'),)))))
     )
     assert [(row["label"], row["state"], row["status"]) for row in rows] == [('a,"b', "3", "matched")]
+
+
+def test_the_verdict_stands_first_and_last_and_places_are_named(tmp_path: Path) -> None:
+    world = make_world(lengths=(40,))
+    dump = write_dump(world, tmp_path / "dump", (3, 6, 9, POSTNORM))
+    (dump / "data_1.pt").write_bytes(b"torn")
+    text = printed(compare(dump, write_bank(world, tmp_path / "bank")))
+    verdict = "Verdict: undecided (40 tokens of 1 sequence)"
+    assert text.count(verdict) == 2
+    assert text.index(verdict) < text.index("hidden_states[0]")
+    assert "data_1.pt" in text
+
+
+def test_findings_of_many_samples_are_one_entry() -> None:
+    from hsforensics.findings import finding
+    from hsforensics.report.findings import print_findings
+
+    many = [
+        finding("rows-constant", f"data_{i}.pt, hidden_states[0]", f"{i + 3} rows ({i}%) are zero", f"{i} rows")
+        for i in range(24)
+    ]
+    file = io.StringIO()
+    print_findings(many, Console(file=file, width=200))
+    text = file.getvalue()
+    assert text.count("error rows-constant") == 1
+    assert "24 places: data_0.pt, hidden_states[0]; data_1.pt" in text
