@@ -21,6 +21,11 @@ FIRST_VALUES = 5
 STALE_SHARE = 0.02
 """More than this share of a sample's rows must come from another sample before it is reported."""
 
+SERVED_PREFIX = "request of "
+"""How places of served channels begin: what is wrong there is the capture's fault, not the dump's."""
+
+SERVED_REMEDY = "Produce the capture again; if it stays, the engine serves such rows."
+
 HEALTH_CODES: dict[Kind, str] = {
     "shape": "channel-unreadable",
     "dtype": "dtype-mixed",
@@ -130,6 +135,6 @@ def first_values(row: Tensor) -> tuple[float | None, ...]:
 
 def health_finding(issue: HealthIssue, where: str) -> Finding:
     """The finding for a health issue at a place."""
-    return finding(
-        HEALTH_CODES[issue.kind], where, issue.message, f"{issue.rows} row{'s'[: issue.rows != 1]}, first {issue.first}"
-    )
+    remedy = SERVED_REMEDY if where.startswith(SERVED_PREFIX) else None
+    evidence = f"{issue.rows} row{'s'[: issue.rows != 1]}, first {issue.first}"
+    return finding(HEALTH_CODES[issue.kind], where, issue.message, evidence, remedy=remedy)

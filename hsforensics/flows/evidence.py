@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hsforensics.flows.bank import Bank, BankRequest
 from hsforensics.flows.bank_check import missing_states
-from hsforensics.flows.channel_log import ChannelLog, Evidence
+from hsforensics.flows.channel_log import SERVED_PREFIX, ChannelLog, Evidence
 from hsforensics.flows.embedding_lag import known_tokens, lagged_embedding
 from hsforensics.flows.memory_bank import MemoryBank
 from hsforensics.flows.pairing import Pair
@@ -135,7 +135,7 @@ def _look(logs: Sequence[ChannelLog], number: int, pair: Pair, bank: Bank, *, se
     """Admit every channel of a pair to its log, and add its distances to all states."""
     request = bank.read(pair.request)
     tokens = request.token_ids if served else pair.sample.token_ids
-    name = f"request of {pair.sample.name}" if served else pair.sample.name
+    name = f"{SERVED_PREFIX}{pair.sample.name}" if served else pair.sample.name
     channels = pair_channels(pair, bank, served=served)
     fit: list[tuple[ChannelLog, Tensor]] = []
     for log, channel in zip(logs, channels, strict=True):

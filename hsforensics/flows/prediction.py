@@ -68,7 +68,8 @@ def predict_serving(
     predicted = predict_with(serving, config)
     same_engine = _captured_engine(origin) == version
     judged = _judge(predicted, trained, served if same_engine else None, wish.served_config == config.sha256)
-    if same_engine and served is not None and wish.served_config != config.sha256:
+    other = wish.served_config is not None or served != predicted.states  # unknown and agreeing: nothing to doubt
+    if same_engine and served is not None and wish.served_config != config.sha256 and other:
         judged.append(_other_config(drafter, config, wish.served_config))
     conflicts = key_conflicts(config, predicted.architecture, origin.layers)
     return predicted, [*judged, *introspection_findings(seen, serving), *conflicts]

@@ -227,3 +227,12 @@ def test_padding_rows_of_zeros_are_no_fault(tmp_path: Path) -> None:
     dump = write_dump(padded, tmp_path / "dump", (0, *AUX))
     result = compare(dump, write_bank(padded, tmp_path / "live", served=(0, 3, 6)))
     assert (result.verdict, "rows-constant" in codes(result)) == ("aligned", False)
+
+
+def test_what_is_wrong_with_served_rows_is_the_captures_fault(tmp_path: Path) -> None:
+    world = make_world()
+    live = write_bank(spoiled(world, 9, slice(0, 2), float("nan")), tmp_path / "live", served=AUX)
+    result = compare(write_dump(world, tmp_path / "dump", TRUTH), live)
+    (note, *_) = (item for item in result.findings if item.code == "channel-unreadable")
+    assert "served.2" in note.where
+    assert "capture" in note.remedy
