@@ -15,6 +15,7 @@ from hsforensics.cli.compare import exit_code
 from hsforensics.errors import HsfError
 from hsforensics.flows.bank_check import missing_states, refuse_tiny
 from hsforensics.flows.compare import compare
+from hsforensics.flows.fingerprint import fingerprint
 from hsforensics.results import CompareResult
 from hsforensics.states import POSTNORM, State
 from tests.world import HIDDEN, LAYERS, VOCAB, World, make_world, write_bank, write_dump, write_target
@@ -236,3 +237,19 @@ def test_what_is_wrong_with_served_rows_is_the_captures_fault(tmp_path: Path) ->
     (note, *_) = (item for item in result.findings if item.code == "channel-unreadable")
     assert "served.2" in note.where
     assert "capture" in note.remedy
+
+
+def test_a_fingerprint_of_a_capture_is_held_against_the_target_too(tmp_path: Path) -> None:
+    world = make_world()
+    dump = write_dump(world, tmp_path / "dump", TRUTH)
+    changed(dump, "hidden_states", lambda states: [values.to(torch.float8_e4m3fn) for values in states])
+    print_file = tmp_path / "live.fp"
+    fingerprint(write_bank(world, tmp_path / "live", served=AUX), print_file)
+    own = compare(dump, print_file, target=write_target(world, tmp_path / "target"))
+    assert (own.trained_wiring, "target-differs" in codes(own)) == (AUX, False)
+    other = write_target(replace(world, extra={"rope_theta": 7.0}), tmp_path / "other")
+    assert "target-differs" in codes(compare(dump, print_file, target=other))
+    foreign = write_target(replace(world, architecture="Qwen3ForCausalLM"), tmp_path / "foreign")
+    with pytest.raises(HsfError) as refused:
+        compare(dump, print_file, target=foreign)
+    assert refused.value.code == "target-foreign"
