@@ -171,7 +171,7 @@ CHANNEL_KINDS = (
     FindingKind(
         "roles-inferred",
         "info",
-        "The dump was taken to hold aux channels only, since as many states were served as it has channels.",
+        "All channels were taken for aux: as many states were served, or the last channel is not the last state.",
         "Give --draft: the width of its fc settles which channels are aux.",
     ),
     FindingKind(

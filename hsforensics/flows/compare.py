@@ -13,7 +13,13 @@ from hsforensics.findings import finding
 from hsforensics.flows.bank import Bank
 from hsforensics.flows.bank_check import incomplete, refuse_tiny, sound_bank
 from hsforensics.flows.channel_log import Evidence
-from hsforensics.flows.compare_findings import alignment_findings, channel_findings, side_findings, sort_findings
+from hsforensics.flows.compare_findings import (
+    alignment_findings,
+    channel_findings,
+    inferred_roles,
+    side_findings,
+    sort_findings,
+)
 from hsforensics.flows.compare_inputs import MAX_SAMPLES, Inputs, origin_of, why_nothing
 from hsforensics.flows.compare_sides import counterpart_findings, forbids_aligned, rank_findings, served_deeper
 from hsforensics.flows.coverage import few_findings, forbid_few, unused_findings
@@ -232,15 +238,12 @@ def _dump_facts(given: Inputs, seen: _Seen) -> tuple[list[ChannelFacts], list[Fi
     labels = [channel.label for channel in channels]
     roles = roles_for(labels, given.fc_channels)
     found: list[Finding] = []
-    if given.fc_channels is None and seen.served:
-        last, theirs = seen.trained[-1].match.known, seen.served[-1].match.known
+    if given.fc_channels is None:
+        last, theirs = seen.trained[-1].match.known, seen.served[-1].match.known if seen.served else None
         final = [state for state in (given.layers, POSTNORM) if state != theirs]
         if settle_roles(roles, last, len(seen.served), final):
             roles = roles_for(labels, len(labels))
-            message = (
-                f"all {len(channels)} channels are taken for aux: as many states were served, and none is left over"
-            )
-            found = [finding("roles-inferred", "dump", message, f"{len(seen.served)} served slots")]
+            found = list(inferred_roles(labels, last, len(seen.served)))
     rows = zip(seen.trained, channels, roles, strict=True)
     return [_facts("dump", item, channel.claim, role) for item, channel, role in rows], found
 

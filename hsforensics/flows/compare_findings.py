@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from hsforensics.findings import finding
 from hsforensics.flows.pairing import Pair
@@ -11,7 +11,7 @@ from hsforensics.matching.align import ALIGNMENT_WORDS
 from hsforensics.matching.drift import drifting
 from hsforensics.matching.identify import MATCH_SHARE_OF_GAP, Match
 from hsforensics.matching.records import ChannelFacts
-from hsforensics.states import POSTNORM, Finding, Severity, show_state, show_wiring
+from hsforensics.states import POSTNORM, Finding, Severity, State, show_state, show_wiring
 
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 
@@ -140,6 +140,25 @@ def _target(item: ChannelFacts, layers: int | None) -> Finding | None:
     message = f"{item.label} is taken for the distillation target, but holds {show_state(known)}, not the last state"
     remedy = "check the trainer's slicing: its last item becomes the target; if all channels are aux, give --draft"
     return finding("target-not-final", item.label, message, _evidence(item.match), remedy=remedy)
+
+
+def inferred_roles(labels: Sequence[str], last: State | None, slots: int) -> Iterator[Finding]:
+    """That all channels were taken for aux, and why; without served states the other reading is an error to rule out.
+
+    Args:
+        labels: Of all channels of the dump.
+        last: State of the last one, if known.
+        slots: How many states were served; 0 when not measured.
+    """
+    why = "as many states were served" if slots else f"the last one holds {show_state(last)}, not the last state"
+    message = f"all {len(labels)} channels are taken for aux: {why}"
+    yield finding("roles-inferred", "dump", message, f"{slots} served slots" if slots else "values of the last channel")
+    if not slots:
+        message = f"{labels[-1]}, the distillation target by convention, holds {show_state(last)}, not the last state"
+        remedy = "check the trainer's slicing: its last item becomes the target; if all channels are aux, give --draft"
+        yield finding(
+            "target-not-final", labels[-1], message, "no drafter was given to say how many are aux", remedy=remedy
+        )
 
 
 def _count(dump: Sequence[ChannelFacts], fc_channels: int | None) -> Finding | None:

@@ -56,7 +56,8 @@ def settle_roles(roles: Sequence[Role], last: State | None, slots: int, final: S
     """Whether the convention "the last channel is the target" is contradicted, so that all channels are aux.
 
     It is when the engine feeds as many states as the dump has channels, unless the last channel is known to be the last
-    state, which is no usual aux state, and is not served in that slot.
+    state, which is no usual aux state, and is not served in that slot. It is, too, when nothing was served and the last
+    channel is known to be another state: a wiring without it might be written into a config.
 
     Args:
         roles: By the convention.
@@ -64,7 +65,9 @@ def settle_roles(roles: Sequence[Role], last: State | None, slots: int, final: S
         slots: How many states the engine fed; 0 when not measured.
         final: The states that a distillation target holds (L, postnorm), less the one served in the last slot.
     """
-    return bool(slots) and slots == len(roles) and roles[-1] == "target" and (last is None or last not in final)
+    if roles[-1] != "target" or (last is not None and last in final):
+        return False
+    return slots == len(roles) if slots else last is not None
 
 
 def wiring_of(facts: Sequence[ChannelFacts]) -> Wiring | None:

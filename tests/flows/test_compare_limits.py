@@ -97,6 +97,8 @@ def test_a_dump_of_exactly_the_served_channels_has_no_target(tmp_path: Path) -> 
     assert {"roles-inferred", "target-absent"} <= codes(result)
     final = compare(write_dump(world, tmp_path / "final", TRUTH), write_bank(world, tmp_path / "four", (*AUX, 11)))
     assert "roles-inferred" not in codes(final)
+    bank = compare(dump, write_bank(world, tmp_path / "bank"))
+    assert (bank.trained_wiring, "roles-inferred" in codes(bank)) == (AUX, True)
     assert "channel-count" in codes(final)
 
 
