@@ -74,3 +74,16 @@ def test_the_project_names_no_machine_and_no_package_index() -> None:
 def test_the_repository_stays_small() -> None:
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split()
     assert sum((ROOT / name).stat().st_size for name in listed if (ROOT / name).is_file()) < 18_000_000
+
+
+def test_help_and_the_exit_code_table_name_the_same_codes() -> None:
+    table = re.findall(r"^\| ([a-z -]+) \| (\d+) \|", (ROOT / "docs/exit-codes.md").read_text(), flags=re.MULTILINE)
+    pages = re.split(r"\n##+ `hsforensics ([^`]+)`", (ROOT / "docs/cli.md").read_text())
+    for command, page in zip(pages[1::2], pages[2::2], strict=True):
+        listed = {code for name, code in table if name == command}
+        words = page.split("Exit codes:")
+        if len(words) == 2:
+            said = set(re.findall(r"(?:^|; )\s*(\d+) ", " ".join(words[1].split("\n\n")[0].split())))
+            assert said - {"2"} == listed, command
+        else:
+            assert listed <= {"0"}, command

@@ -38,6 +38,7 @@ _EXITS = (
     ("contract verify", "1", "broken: weights, switches, target, config or captured values differ"),
     ("contract verify", "3", "undecided: nothing to compare in the capture; no contract, or no rule is known"),
     ("draft-eval", "0", "evaluated"),
+    ("draft-eval", "1", "evaluated, with a finding of severity error (an unreadable file, another target's states)"),
     ("draft-eval", "3", "nothing could be evaluated, or the drafter cannot be evaluated faithfully"),
     ("capture", "0", "written, whole"),
     ("capture", "1", "written, whole, with a finding of severity error (unreadable dump files, an engine's fault)"),

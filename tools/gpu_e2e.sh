@@ -8,8 +8,10 @@ PYTHON=${2:-$(command -v python3)}
 cd "$(dirname "$0")/.."
 mkdir -p "$OUT"
 CAPTURES=$(mktemp -d)
-"$PYTHON" tools/gpu_e2e.py --out "$OUT" --engine-python "$PYTHON" || echo "gpu_e2e: exit code $?" >&2
+code=0
+"$PYTHON" tools/gpu_e2e.py --out "$OUT" --engine-python "$PYTHON" || code=$?
 "$PYTHON" -m fixtures.record_live fixtures/incident --engine-python "$PYTHON" --device cuda --only a --suffix=-gpu \
-    --rows 12 --out "$CAPTURES" | tee "$OUT/record.txt"
+    --samples 5 --out "$CAPTURES" | tee "$OUT/record.txt"
 tar -czf "$OUT/captures.tar.gz" -C "$CAPTURES" .
 ls -l "$OUT"
+exit $code

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +18,18 @@ from hsforensics.capture.sglang_flags import hook_specs
 from hsforensics.capture.spool_read import Part, SpoolReader
 
 LAYERS, WIDTH = 2, 4
+
+
+def test_the_hook_brings_nothing_but_torch_and_the_standard_library_into_a_foreign_process() -> None:
+    code = (
+        "import sys, torch\n"
+        "before = {name.split('.')[0] for name in sys.modules}\n"
+        "import hsforensics.capture.hook\n"
+        "new = {name.split('.')[0] for name in sys.modules} - before\n"
+        "print(sorted(new - set(sys.stdlib_module_names)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.stdout.strip(), done.stderr) == ("['hsforensics']", "")
 
 
 def batch(lengths: list[int], rids: list[str] | None, mode: str = "EXTEND", **more: Any) -> SimpleNamespace:
