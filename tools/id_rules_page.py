@@ -15,6 +15,7 @@ from hsforensics.rules.live import how_known, live_checks, live_loops, versions_
 from hsforensics.rules.lookup import rules_of
 from hsforensics.rules.rows import ConfigReading, IdRule, ModelClass
 from hsforensics.rules.scan import load_scan
+from hsforensics.rules.speculators import MODEL_TYPE, ROWS
 from hsforensics.rules.tables import CONFIG_READINGS, ENGINES, ID_RULES, MODEL_CLASSES, RUNNERS
 
 _INTRO = """# Id rules
@@ -52,6 +53,13 @@ states that it serves are inferred from values. All of them were the ones asked 
 """
 
 
+_SPECULATORS = f"""Where `{MODEL_TYPE}` names the drafter's kind, vLLM's loader takes the ids from one key, and
+overwrites `dflash_config` with them before a runner reads it, less 1 where the runner adds 1: an id is a state, in both
+runners.
+
+"""
+
+
 def id_rules_page() -> str:
     """The whole page."""
     scan = load_scan()
@@ -64,6 +72,7 @@ def id_rules_page() -> str:
         "## SGLang, DFLASH and DSPARK\n\nIds are checked against 0 to L - 1, so state 0 cannot be asked for.\n\n"
         + _classes("sglang", ("dflash", "dspark")),
         "## vLLM\n\n" + _classes("vllm", ("eagle3", "dflash", "dspark")),
+        "### Drafters in the layout of speculators\n\n" + _SPECULATORS + _speculators(),
         "## TensorRT-LLM\n\n" + _classes("tensorrt-llm", ("eagle3",)),
         "## Which keys are read\n\n" + _readings(),
         "## Which runner vLLM takes\n\n" + _runners(),
@@ -143,6 +152,14 @@ def _readings() -> str:
 
     head = ("engine", "drafter", "versions", "ids from", "switch", "fc sized by", "states", "source")
     return _table(head, (cells(row) for row in CONFIG_READINGS))
+
+
+def _speculators() -> str:
+    rows = (
+        (row.method, row.versions, f"`{reading.ids_key}`", f"`{row.rule}`", row.verified, row.source)
+        for row, reading in ROWS
+    )
+    return _table(("drafter", "versions", "ids from", "rule", "how known", "source"), rows)
 
 
 def _runners() -> str:

@@ -14,6 +14,7 @@ from hsforensics.rules.forward import Serving, find_serving, serve
 from hsforensics.rules.functions import Ids
 from hsforensics.rules.lookup import EngineVersion
 from hsforensics.rules.rows import AUX_COUNT, AUX_SWITCH, NESTED_IDS, TOP_LEVEL_IDS, ConfigReading
+from hsforensics.rules.speculators import MODEL_TYPE, as_loaded
 from hsforensics.states import POSTNORM
 
 _CODE = "drafter-unreadable"
@@ -155,8 +156,14 @@ def ids_read_by(config: DrafterConfig, reading: ConfigReading) -> IdsRead:
     return IdsRead(ids, off=False, fails=False, detail=key)
 
 
+def serving_of(serving: Serving, config: DrafterConfig) -> Serving:
+    """The rows that apply to this very config, whose layout may take another way into the engine."""
+    return as_loaded(serving, config.get(MODEL_TYPE))
+
+
 def predict_with(serving: Serving, config: DrafterConfig) -> Prediction:
     """What a config makes an engine serve, under the id rule; see ``hsforensics.rules.forward.serve``."""
+    serving = serving_of(serving, config)
     read = ids_read_by(config, serving.reading)
     predicted = serve(serving, read.ids)
     if read.off:

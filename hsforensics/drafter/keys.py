@@ -8,6 +8,7 @@ from hsforensics.drafter.config import DrafterConfig
 from hsforensics.rules.rows import (
     DFLASH_IDS,
     DSPARK_IDS,
+    METHODS,
     NESTED_IDS,
     SPECULATORS_IDS,
     TARGET_IDS,
@@ -15,6 +16,7 @@ from hsforensics.rules.rows import (
     ConfigReading,
     Method,
 )
+from hsforensics.rules.speculators import MODEL_TYPE
 
 IDS_KEYS: Final = {
     NESTED_IDS: "SGLang, and vLLM's V1 runner from 0.22 where the top level has none",
@@ -22,7 +24,7 @@ IDS_KEYS: Final = {
     DFLASH_IDS: "DFlash drafters in SGLang and vLLM",
     TARGET_IDS: "DFlash and DSpark drafters in SGLang, where dflash_config has none",
     DSPARK_IDS: "DSpark drafters in SGLang and vLLM",
-    SPECULATORS_IDS: "vLLM's loader of speculators checkpoints",
+    SPECULATORS_IDS: "vLLM's loader of speculators' DFlash and DSpark drafters, which overwrites dflash_config",
     "aux_hidden_states_layer_ids": "no engine (mind the s of 'states')",
     "eagle_config.layer_ids": "vLLM's V2 runner from 0.28 where the top level has none",
     "dflash_config.layer_ids": "vLLM's V2 runner from 0.28",
@@ -43,7 +45,11 @@ def read_key(config: DrafterConfig, reading: ConfigReading) -> str | None:
 
 
 def method_of(config: DrafterConfig) -> Method:
-    """Kind of drafter, from its class name and its keys; ``eagle3`` where nothing says otherwise."""
+    """Kind of drafter: the layout's own word, else class name and keys; ``eagle3`` where nothing says otherwise."""
+    said = config.get(MODEL_TYPE)
+    for method in METHODS:
+        if said == method:
+            return method
     names = config.get("architectures")
     first = str(names[0]).lower() if isinstance(names, list) and names else ""
     if "dspark" in first or config.get(DSPARK_IDS) is not None:

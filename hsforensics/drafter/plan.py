@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hsforensics.drafter.config import DrafterConfig, parse_drafter_config, predict_with
+from hsforensics.drafter.config import DrafterConfig, parse_drafter_config, predict_with, serving_of
 from hsforensics.drafter.edits import Change, apply_changes, count_changes, ids_changes
 from hsforensics.errors import HsfError
 from hsforensics.rules.explain import explain_ids
@@ -34,6 +34,7 @@ def plan_changes(
         HsfError: ``not-expressible``: an engine cannot serve the wiring, or two engines cannot share a key.
     """
     changes: dict[str, Change] = {}
+    servings, content = (tuple(serving_of(serving, config) for serving in given) for given in (servings, content))
     for _ in range(len(servings) + 1):
         now = _with(config, changes)
         wrong = [s for s in servings if s not in content and predict_with(s, now).states != wiring]

@@ -70,7 +70,7 @@ def write_contract(
     """
     if (report is None) == (wiring is None):
         message = f"exactly one source of the trained wiring is needed, got {'both' if report else 'neither'}"
-        raise HsfError("usage", "--report / --wiring", message, "give --report report.json, or --wiring 3,31,59")
+        raise HsfError("usage", "--report / --wiring", message, "give --report report.json, or --wiring STATES")
     config = read_drafter_config(drafter)
     model = load_target(target) if target else None
     side = read_drafter_side(config.path.parent, state_width(config, report, model))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hsforensics.drafter.config import DrafterConfig
+from hsforensics.drafter.config import DrafterConfig, serving_of
 from hsforensics.drafter.keys import method_of
 from hsforensics.errors import HsfError
 from hsforensics.flows.drafter_side import DrafterSide, read_drafter_side
@@ -17,7 +17,7 @@ from hsforensics.rules.lookup import EngineVersion, has_rule, known_engines, par
 from hsforensics.rules.rows import Method
 from hsforensics.states import State, Wiring, show_wiring
 
-_BY_HAND = "name the wiring by hand: --wiring 3,31,59"
+_BY_HAND = "name the wiring by hand: --wiring STATES"
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def resolve_inputs(config: DrafterConfig, wishes: FixWishes) -> FixInputs:
     if (report is None) == (wiring is None):
         got = "both" if report else "neither"
         message = f"exactly one source of the trained wiring is needed, got {got}"
-        raise HsfError("usage", "--report / --wiring", message, "give --report report.json, or --wiring 3,31,59")
+        raise HsfError("usage", "--report / --wiring", message, "give --report report.json, or --wiring STATES")
     model = load_target(wishes.target) if wishes.target else None
     side = read_drafter_side(config.path.parent, state_width(config, report, model))
     if report is not None:
@@ -107,7 +107,9 @@ def resolve_inputs(config: DrafterConfig, wishes: FixWishes) -> FixInputs:
     classes = _classes(model, report)
     chosen = _engines(wishes.engines, report)
     known = replace(wishes, method=wishes.method or method_of(config))
-    return FixInputs(trained, tuple(_engine(engine, known, classes, layers) for engine in chosen), layers)
+    engines = (_engine(engine, known, classes, layers) for engine in chosen)
+    applied = tuple(replace(each, serving=serving_of(each.serving, config)) for each in engines)
+    return FixInputs(trained, applied, layers)
 
 
 def _engine(engine: EngineVersion, wishes: FixWishes, classes: tuple[str, ...], layers: int | None) -> FixEngine:

@@ -10,7 +10,6 @@ from hsforensics.rules.rows import (
     DFLASH_IDS,
     DSPARK_IDS,
     NESTED_IDS,
-    SPECULATORS_IDS,
     TARGET_IDS,
     TOP_LEVEL_IDS,
     Caveat,
@@ -112,11 +111,7 @@ CONFIG_READINGS: Final = (
         fallback_keys=("eagle_config.layer_ids",),
         lenient=True,
     ),
-    ConfigReading(
-        *(_V1, ">=0.20.2", DFLASH_IDS, None, None, None, _V1_FILE),
-        method="dflash",
-        fallback_keys=(SPECULATORS_IDS,),
-    ),
+    ConfigReading(*(_V1, ">=0.20.2", DFLASH_IDS, None, None, None, _V1_FILE), method="dflash"),
     ConfigReading(
         *(_V2, ">=0.20.2", DFLASH_IDS, None, None, None, _V2_FILE),
         method="dflash",

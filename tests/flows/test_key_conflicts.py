@@ -27,6 +27,12 @@ SPECULATORS = {
     "eagle_aux_hidden_state_layer_ids": [2, 30, 58],
 }
 DFLASH = {"architectures": ["DFlashDraftModel"], "dflash_config": {"target_layer_ids": [1, 29, 57]}}
+SPECULATORS_DFLASH = {
+    "architectures": ["SomeDraftModel"],
+    "speculators_model_type": "dflash",
+    "transformer_layer_config": {"hidden_size": 4},
+    "aux_hidden_state_layer_ids": [3, 17, 30],
+}
 DSPARK = {"architectures": ["DSparkModel"], "dspark_target_layer_ids": [1, 29, 57]}
 
 
@@ -116,3 +122,41 @@ def test_a_report_of_weights_that_were_trained_on_since_is_refused(tmp_path: Pat
     with pytest.raises(HsfError, match="other values") as caught:
         fix_config(tmp_path, engine="sglang==0.5.16", report=found)
     assert caught.value.exit_code == 3
+
+
+@pytest.mark.parametrize("version", ["0.20.2", "0.22.1", "0.24.0", "0.33.0"])
+@pytest.mark.parametrize("runner", ["vllm", "vllm-v1", "vllm-v2"])
+def test_the_speculators_loader_takes_dflash_ids_for_states_and_overwrites_the_nested_ones(
+    runner: str, version: str
+) -> None:
+    for extra in ({}, {"dflash_config": {"target_layer_ids": [1, 2, 3]}}):
+        config = _config({**SPECULATORS_DFLASH, **extra})
+        serving = find_serving(parse_engine(f"{runner}=={version}"), "LlamaForCausalLM", 36, method_of(config))
+        assert predict_with(serving, config).states == (3, 17, 30)
+
+
+def test_the_speculators_loader_takes_dspark_ids_for_states() -> None:
+    config = _config({**SPECULATORS_DFLASH, "speculators_model_type": "dspark"})
+    serving = find_serving(parse_engine("vllm==0.33.0"), "LlamaForCausalLM", 36, method_of(config))
+    assert (serving.method, predict_with(serving, config).states) == ("dspark", (3, 17, 30))
+
+
+def test_a_dflash_key_that_only_the_loader_reads_means_nothing_in_a_flat_config() -> None:
+    config = _config({"architectures": ["DFlashDraftModel"], "aux_hidden_state_layer_ids": [3, 17, 30]})
+    serving = find_serving(parse_engine("vllm-v1==0.24.0"), "LlamaForCausalLM", 36, method_of(config))
+    assert predict_with(serving, config).states is None
+
+
+@pytest.mark.parametrize("version", ["0.20.2", "0.24.0", "0.33.0"])
+@pytest.mark.parametrize(("wiring", "pending"), [((3, 17, 30), False), ((4, 18, 31), True)])
+def test_a_speculators_dflash_drafter_is_written_under_the_key_that_its_loader_reads(
+    tmp_path: Path, version: str, wiring: tuple[int, ...], pending: bool
+) -> None:
+    write_config(tmp_path, **SPECULATORS_DFLASH, eagle_config=...)
+    options: dict[str, Any] = {"architecture": "LlamaForCausalLM", "layers": 36, "wiring": wiring}
+    plan = fix_config(tmp_path, engine=f"vllm=={version}", **options)
+    assert (plan.before.states, plan.after.states, plan.pending) == ((3, 17, 30), wiring, pending)
+    assert [edit.key for edit in plan.edits] == ["aux_hidden_state_layer_ids"] * pending
+    fix_config(tmp_path, engine=f"vllm=={version}", write=True, **options)
+    assert json.loads((tmp_path / "config.json").read_text())["aux_hidden_state_layer_ids"] == list(wiring)
+    assert not fix_config(tmp_path, engine=f"vllm=={version}", **options).pending
