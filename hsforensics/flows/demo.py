@@ -17,7 +17,7 @@ from hsforensics.flows.compare import compare
 from hsforensics.flows.draft_eval import draft_eval
 from hsforensics.flows.fix_config import fix_config
 from hsforensics.flows.fix_inputs import trained_wiring
-from hsforensics.flows.incident import Incident, copy_incident, open_incident
+from hsforensics.flows.incident import Incident, copy_incident, open_incident, reset_incident
 from hsforensics.flows.provenance import provenance
 from hsforensics.results import CompareResult, DraftEvalResult
 from hsforensics.results_demo import DemoAct, DemoResult
@@ -56,7 +56,8 @@ def demo(incident: Path | None = None, *, keep: Path | None = None) -> DemoResul
 
     Args:
         incident: Directory of the incident's files; the packaged ones by default.
-        keep: Directory to create for the copy that is played on; by default it is thrown away.
+        keep: Directory to create for the copy that is played on, left as it was before the repair, so that the
+            commands can be typed there; by default it is thrown away.
 
     Raises:
         HsfError: ``not-found`` without the files; ``write-refused`` when ``keep`` exists; ``dependency-missing``
@@ -76,6 +77,8 @@ def _play(source: Incident, folder: Path, *, kept: bool) -> DemoResult:
     files = copy_incident(source, folder)
     stage = _Stage(files, _bank(files), _engine(files))
     acts = _acts(stage)
+    if kept:
+        reset_incident(source, files)
     origin = provenance(target_path=str(source.target), drafter_path=str(source.drafter), device="cpu")
     return DemoResult(
         incident=str(source.path),

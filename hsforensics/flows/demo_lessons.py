@@ -8,6 +8,9 @@ from hsforensics.results import CompareResult, DraftEvalResult, DraftRun, FixCon
 from hsforensics.results_demo import DemoAct
 from hsforensics.states import State, show_state, show_wiring
 
+MIN_VERIFY_STEPS = 30
+"""An accept length that rests on fewer verify steps is not shown: it would be noise."""
+
 
 def trainer(result: DraftEvalResult, counted: Sequence[tuple[int, int]]) -> str:
     """The trainer's number, reproduced, and what it does not prove."""
@@ -80,10 +83,9 @@ def summary(acts: Sequence[DemoAct]) -> tuple[str, str]:
         f"{show_wiring(before.wiring)}: accuracy {_percent(before)} instead of {_percent(after)}."
     )
     how = "measured" if "measured" in results else "predicted"
-    gain = f"{_accept(before, note=False)} -> {_accept(after, note=False)}"
     right = (
         f"Repaired: {_ids(fixed.before)} -> {list(fixed.after.ids or ())} serve {_states(fixed)} ({how}); "
-        f"accept length, bonus included, {gain}."
+        f"{_gain(before, after)}."
     )
     return wrong, right
 
@@ -116,7 +118,19 @@ def _percent(run: DraftRun) -> str:
     return f"{run.accuracy[0].value:.1%}"
 
 
+def _gain(before: DraftRun, after: DraftRun) -> str:
+    if _too_few(before) or _too_few(after):
+        return f"accuracy at step 1 {_percent(before)} -> {_percent(after)}"
+    return f"accept length, bonus included, {_accept(before, note=False)} -> {_accept(after, note=False)}"
+
+
+def _too_few(run: DraftRun) -> bool:
+    return run.accept_length.verify_steps < MIN_VERIFY_STEPS
+
+
 def _accept(run: DraftRun, *, note: bool = True) -> str:
     value = run.accept_length.value
-    shown = "unknown" if value is None else f"{value:.2f}"
+    if value is None or _too_few(run):
+        return f"not judged ({run.accept_length.verify_steps} verify steps only)"
+    shown = f"{value:.2f}"
     return f"{shown} (bonus token included, predicted)" if note else shown

@@ -73,6 +73,13 @@ def copy_incident(source: Incident, folder: Path) -> Incident:
     return open_incident(folder)
 
 
+def reset_incident(source: Incident, copy: Incident) -> None:
+    """Undo in a copy what a replay did there: the repaired config, its backup, and the bank."""
+    shutil.rmtree(copy.path / "bank", ignore_errors=True)
+    shutil.rmtree(copy.drafter)
+    shutil.copytree(source.drafter, copy.drafter, copy_function=shutil.copyfile)
+
+
 def _find() -> Path:
     package = Path(hsforensics.__file__).resolve().parent
     places = (package / "incident", package.parent / "fixtures" / "incident")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hsforensics.report.console import visible
 from hsforensics.results import ChannelRecord, CompareResult, DraftEvalResult, FixConfigResult
-from hsforensics.states import show_state, show_wiring
+from hsforensics.states import State, show_state, show_wiring
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,36 +76,36 @@ def _print_channels(result: CompareResult, out: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=True)
-    for heading in ("  channel", "label claims", "holds"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("distance", "norm", "first values of one row"):
-        table.add_column(heading, justify="right" if heading != "first values of one row" else "left", no_wrap=True)
+    table = Table(box=None, pad_edge=False)
+    for heading in ("   channel", "claimed", "holds", "distance", "first values of one row"):
+        table.add_column(heading, justify="right" if heading == "distance" else "left", no_wrap=True)
     for item in result.channels:
         lied = item.claim is not None and item.status == "mismatched"
         table.add_row(
-            Text(visible(f"  {item.side} {item.label}")),
-            "" if item.claim is None else show_state(item.claim),
+            Text(visible(f"   {item.label}")),
+            "" if item.claim is None else _short(item.claim),
             Text(_holds(item), "red" if lied else "green" if item.state is not None else "yellow"),
             "" if item.distance is None else f"{item.distance:.4f}",
-            "" if item.norm is None else f"{item.norm:.3g}",
             _values(item.values),
         )
         if item.claimed_reference:
-            table.add_row(
-                "", Text("the claim would be", "red"), "", "", "", Text(_values(item.claimed_reference), "red")
-            )
+            name = f"     {_short(item.claim)} has" if item.claim is not None else ""
+            table.add_row(Text(name, "red"), "", "", "", Text(_values(item.claimed_reference), "red"))
     out.print(table)
 
 
 def _holds(item: ChannelRecord) -> str:
     if item.state is not None:
-        return show_state(item.state)
+        return _short(item.state)
     return "one of 1 to L" if item.identity == "ambiguous" else item.identity
 
 
+def _short(state: State) -> str:
+    return "embedding" if state == 0 else show_state(state)
+
+
 def _values(values: tuple[float | None, ...]) -> str:
-    return " ".join("-" if value is None else f"{value:.3g}" for value in values[:4])
+    return " ".join("-" if value is None else f"{value:.3g}" for value in values[:3])
 
 
 def _print_diff(result: FixConfigResult, out: Console) -> None:

@@ -15,17 +15,19 @@ if TYPE_CHECKING:
 
 _SOURCES = {"bank": "wiring", "channels": "channels"}
 _VARIANTS = ("masked", "draft_vocab", "full_acc", "cond_acc")
-_STEPS_ABREAST = 3  # that fit beside a run's name; more are printed one below the other
+_STEPS_ABREAST = 3  # that fit beside a run's name on a wide terminal; otherwise they are printed one below the other
+_WIDE = 104  # columns that three steps with their intervals take
 
 
 def print_draft_eval(result: DraftEvalResult, out: Console) -> None:
     """Print where the numbers come from, accuracy and accept length of every run, findings and definitions."""
     _print_sources(result.provenance, out)
-    out.print(_accuracy_table(result.runs))
+    abreast = len(result.runs[0].accuracy) <= _STEPS_ABREAST and out.width >= _WIDE
+    out.print(_accuracy_table(result.runs, abreast=abreast))
     out.print()
     out.print(_accept_table(result.runs))
     out.print()
-    out.print(_trainer_table(result.runs))
+    out.print(_trainer_table(result.runs, abreast=abreast))
     print_findings(result.findings, out)
     out.print("\ndefinitions")
     out.print(_definition_table(result.runs[0].definitions))
@@ -46,9 +48,9 @@ def _print_sources(origin: Provenance, out: Console) -> None:
     out.print()
 
 
-def _accuracy_table(runs: tuple[DraftRun, ...]) -> Table:
+def _accuracy_table(runs: tuple[DraftRun, ...], *, abreast: bool) -> Table:
     title, steps = "accuracy (full vocabulary)", runs[0].accuracy
-    if len(steps) > _STEPS_ABREAST:
+    if not abreast:
         table = _table(title, "step", "accuracy", "rows")
         for run in runs:
             for step in run.accuracy:
@@ -67,11 +69,11 @@ def _accept_table(runs: tuple[DraftRun, ...]) -> Table:
     return table
 
 
-def _trainer_table(runs: tuple[DraftRun, ...]) -> Table:
+def _trainer_table(runs: tuple[DraftRun, ...], *, abreast: bool) -> Table:
     """The trainers' own variants that have a value: one line for each run and variant, or for each run and step."""
     title, steps = "as trainers count it", runs[0].accuracy
     known = [name for name in _VARIANTS if any(step.trainer.get(name) is not None for r in runs for step in r.accuracy)]
-    if len(steps) > _STEPS_ABREAST:
+    if not abreast:
         table = _table(title, "step", *known)
         for run in runs:
             for step in run.accuracy:

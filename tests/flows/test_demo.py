@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 import time
 import tomllib
 from dataclasses import replace
@@ -128,9 +131,23 @@ def test_a_kept_copy_holds_what_the_commands_name_and_the_packaged_drafter_is_un
     before = (open_incident().drafter / "config.json").read_bytes()
     found = demo(without_captures(tmp_path / "incident"), keep=tmp_path / "kept")
     assert found.kept == str(tmp_path / "kept")
-    assert {"target", "drafter", "dumps", "bank"} <= {path.name for path in (tmp_path / "kept").iterdir()}
+    assert {path.name for path in (tmp_path / "kept").iterdir()} == {"target", "drafter", "dumps", "truth.json"}
+    assert (tmp_path / "kept" / "drafter" / "config.json").read_bytes() == before  # as before the repair
     assert (tmp_path / "incident" / "drafter" / "config.json").read_bytes() == before
-    assert (tmp_path / "kept" / "drafter" / "config.json").read_bytes() != before
+
+
+def test_the_commands_of_the_story_work_in_the_kept_copy(tmp_path: Path) -> None:
+    found = demo(keep=tmp_path / "kept")
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    codes = []
+    for command in (command for act in found.acts for command in act.commands):
+        done = subprocess.run(  # noqa: S602 (commands as a person types them, a redirection among them)
+            command, shell=True, cwd=tmp_path / "kept", env=environment, capture_output=True, text=True
+        )
+        codes.append((command, done.returncode))
+    assert {code for _, code in codes} <= {0, 1}, codes
+    assert [code for command, code in codes if "--write" in command] == [0]
+    assert codes[-1][1] == 0  # the repaired serving is measured to be right
 
 
 def test_an_existing_directory_to_keep_is_refused(tmp_path: Path) -> None:
