@@ -44,7 +44,7 @@ class RulesResult:
         layers: L, if known.
         question: Whether ids or states were given.
         ids: The ids given (``None``: none, so the default was asked for), or those to write.
-        states: What they serve, or what was asked for; ``None`` when the engine fails.
+        states: What they serve, or what was asked for; ``None`` when the engine fails, or serves no state.
         expressible: Whether ids exist; ``None`` for the question about ids.
         key: Where this engine reads ids: a config key, or a launch argument; ``None`` if nowhere.
         rule: Name of the id rule.

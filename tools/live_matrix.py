@@ -16,6 +16,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from hsforensics.errors import HsfError  # noqa: E402
+from hsforensics.results import Prediction  # noqa: E402
+from hsforensics.rules.functions import NO_STATE  # noqa: E402
 from hsforensics.states import show_wiring  # noqa: E402
 from tests.sglang.cases import SERVERS, SWEEPS, ServerCase, show_ids  # noqa: E402
 from tests.sglang.models import TRAINED  # noqa: E402
@@ -89,13 +91,20 @@ def _shown(outcome: Outcome | str, expected: Any) -> tuple[str, ...]:
         return ("engine dies", outcome[:70].replace("|", "/"), "", "", "yes" if expected == "dies" else "no")
     compared = outcome.compared
     inferred = compared.served_wiring
-    rule = show_wiring(compared.predicted.states) if compared.predicted and compared.predicted.states else ""
+    rule = _predicted(compared.predicted)
     if expected == "off-bank":
         right = outcome.truth == (None,) * len(outcome.truth) and not any(s is not None for s in inferred or ())
         return ("no state", "no state" if right else show_wiring(inferred), rule, compared.verdict, _yes(right))
     right = outcome.truth == expected and (inferred or ()) == expected
     shown = [show_wiring(wiring) if wiring else "none served" for wiring in (outcome.truth, inferred)]
     return (*shown, rule, compared.verdict, _yes(right))
+
+
+def _predicted(told: Prediction | None) -> str:
+    """What the id rule says: states, that there are none, or nothing where the engine fails."""
+    if told is None or told.states is None:
+        return "no state" if told is not None and told.rule in NO_STATE else ""
+    return show_wiring(told.states)
 
 
 def _yes(right: bool) -> str:

@@ -12,6 +12,7 @@ from hsforensics.findings import finding
 from hsforensics.flows.introspected import introspection_findings
 from hsforensics.flows.key_conflicts import key_conflicts
 from hsforensics.results import Prediction, Provenance
+from hsforensics.rules.explain import what_happens
 from hsforensics.rules.forward import Serving, find_serving
 from hsforensics.rules.introspect.read import Introspection, introspect
 from hsforensics.rules.lookup import EngineVersion, known_engines, parse_engine
@@ -123,7 +124,7 @@ def _judge(predicted: Prediction, trained: Wiring | None, served: Wiring | None,
             found.append(finding("rule-disagrees", where, message, predicted.note))
         return found
     if predicted.states is None:
-        message = f"this config makes {predicted.engine} fail: it would serve nothing"
+        message = f"this config makes {predicted.engine} {what_happens(predicted.rule)}"
         found.append(finding("config-serves-other", where, message, evidence, confidence="predicted"))
     elif trained is not None and None not in trained:
         same = trained == predicted.states

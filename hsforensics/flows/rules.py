@@ -14,7 +14,7 @@ from hsforensics.results_rules import RuleAlternative, RulesResult
 from hsforensics.rules.alternatives import other_ways, spellings, where_to_write
 from hsforensics.rules.explain import explain_ids
 from hsforensics.rules.forward import Serving, find_serving, serve
-from hsforensics.rules.functions import Ids
+from hsforensics.rules.functions import NO_STATE, Ids
 from hsforensics.rules.introspect.read import Introspection, introspect
 from hsforensics.rules.inverse import ids_to_write
 from hsforensics.rules.live import how_known
@@ -152,11 +152,12 @@ def _known(serving: Serving, seen: Introspection | None) -> Verified:
 
 
 def _failure(serving: Serving, answer: _Answer) -> list[Finding]:
-    """The engine fails with what was asked."""
+    """The engine fails with what was asked, or serves no state at all."""
     if answer.states is not None:
         return []
     with_ids = "no ids" if answer.ids is None else f"ids {list(answer.ids)}"
-    message = f"{serving.engine.title} fails with {with_ids}"
+    does = "serves no state of the target" if serving.rule.rule in NO_STATE else "fails"
+    message = f"{serving.engine.title} {does} with {with_ids}"
     return [finding("ids-fail", str(serving), message, answer.reason, confidence="predicted")]
 
 

@@ -17,6 +17,7 @@ from hsforensics.flows.provenance import provenance
 from hsforensics.models.target import load_target
 from hsforensics.results import Prediction
 from hsforensics.results_contract import ContractResult, ContractSlot
+from hsforensics.rules.explain import what_happens
 from hsforensics.rules.flags import ignored_flags
 from hsforensics.rules.forward import Serving, find_serving
 from hsforensics.rules.lookup import caveats_for, has_rule, parse_engine
@@ -137,7 +138,8 @@ def _engine_findings(serving: Serving, predicted: Prediction, contract: Contract
     where, shown = str(serving), show_wiring(predicted.states)
     kept = predicted.states == contract.states
     code, word = ("config-serves-trained", "the promised states") if kept else ("config-serves-other", "other states")
-    message = f"by the id rule, this config makes {serving.engine.title} serve {word}: {shown}"
+    does = f"serve {word}: {shown}" if predicted.states is not None else what_happens(predicted.rule)
+    message = f"by the id rule, this config makes {serving.engine.title} {does}"
     if not kept:
         message += f", promised {show_wiring(contract.states)}"
     found = [finding(code, where, message, predicted.note, confidence="predicted")]

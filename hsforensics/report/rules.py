@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hsforensics.report.console import visible
 from hsforensics.report.findings import print_findings
 from hsforensics.results_rules import RuleAlternative, RulesResult
+from hsforensics.rules.functions import NO_STATE
 from hsforensics.states import show_wiring
 
 if TYPE_CHECKING:
@@ -38,7 +39,9 @@ def answer(result: RulesResult) -> str:
             return f"{states} cannot be asked for here"
         return f"for {states} write {list(result.ids)}"
     ids = "no ids" if result.ids is None else f"ids {list(result.ids)}"
-    return f"{ids}: the engine fails" if result.states is None else f"{ids} serve {states}"
+    if result.states is not None:
+        return f"{ids} serve {states}"
+    return f"{ids}: no state of the target is served" if result.rule in NO_STATE else f"{ids}: the engine fails"
 
 
 def _way(way: RuleAlternative) -> str:

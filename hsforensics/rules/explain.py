@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hsforensics.rules.forward import Serving, apply_rule
-from hsforensics.rules.functions import Ids
+from hsforensics.rules.functions import NO_STATE, Ids
 from hsforensics.states import POSTNORM, State, show_wiring
 
 _SENTENCES = {
@@ -20,6 +20,8 @@ _SENTENCES = {
     "plus_one_minus_one_is_postnorm": "{title} captures the output of layer id, and postnorm for -1, so {pairs}",
     "captures_nothing": "{title} captures nothing for {architecture}",
     "fails": "{title} fails for {architecture}",
+    "residual_left_out": "{title} serves no state of the target for {architecture}",
+    "overwritten": "{title} serves no state of the target for {architecture}",
     "ignores_ids": "{title} never reads layer ids for {architecture}",
 }
 
@@ -53,3 +55,8 @@ def _pairs(ids: Ids, wiring: tuple[State, ...]) -> zip[tuple[State, int]]:
 
 def _named(state: State) -> str:
     return f"state {state}" if isinstance(state, int) else state
+
+
+def what_happens(rule: str) -> str:
+    """What an engine does, by its rule's name, when a prediction has no states; a verb phrase without its subject."""
+    return "serve no state of the target" if rule in NO_STATE else "fail: it would serve nothing"

@@ -13,6 +13,13 @@ from hsforensics.states import State, Wiring, state_order
 _BROKEN = {
     "fails": "the engine fails when it starts",
     "captures_nothing": "nothing is captured, and the engine fails at the first forward pass",
+    "residual_left_out": (
+        "what is served is the layer's output without the residual, no state of the target (sglang#39286, open)"
+    ),
+    "overwritten": (
+        "the captured tensor shares memory that the layer overwrites, so what is served is no state of the target "
+        "(sglang#39286)"
+    ),
 }
 _NO_DEFAULT = {
     "refused": "this engine refuses to start without layer ids",
@@ -80,7 +87,8 @@ def serve(serving: Serving, ids: Ids | None) -> Prediction:
     Engines capture in ascending layer order whatever the list's order, each layer once, and never outside the model.
 
     Returns:
-        A prediction; its ``states`` are ``None`` where the engine fails, and its ``note`` says why.
+        A prediction; its ``states`` are ``None`` where the engine fails or serves no state, and its ``note``
+        says why.
     """
     rule, inner = serving.rule, serving.delegates_to
     states, trouble = apply_rule(rule, ids, serving.layers)

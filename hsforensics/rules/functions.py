@@ -7,7 +7,7 @@ a rule gives are numbers of states, in the list's order.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from hsforensics.states import POSTNORM, State
 
@@ -57,6 +57,16 @@ def fails(ids: Ids, layers: int | None = None) -> Ids:  # noqa: ARG001 (likewise
     return ()
 
 
+def residual_left_out(ids: Ids, layers: int | None = None) -> Ids:  # noqa: ARG001 (likewise)
+    """What is captured is a layer's output without the residual: no state of the target, whatever the ids."""
+    return ()
+
+
+def overwritten(ids: Ids, layers: int | None = None) -> Ids:  # noqa: ARG001 (likewise)
+    """What is captured is memory that the layer then overwrites: no state of the target, whatever the ids."""
+    return ()
+
+
 Rule: TypeAlias = Callable[[Ids, int | None], Asked | None]
 
 RULES: dict[str, Rule] = {
@@ -68,8 +78,13 @@ RULES: dict[str, Rule] = {
     "ignores_ids": ignores_ids,
     "captures_nothing": captures_nothing,
     "fails": fails,
+    "residual_left_out": residual_left_out,
+    "overwritten": overwritten,
 }
 """Rule name -> (ids, L) to states asked for, in the list's order; ``None`` stands for the default."""
+
+NO_STATE: Final = ("residual_left_out", "overwritten")
+"""Rules under which an engine runs, and serves something that is no state of the target. Their setters look sound."""
 
 
 def canonical(layers: int) -> Ids:

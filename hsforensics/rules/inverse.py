@@ -8,7 +8,7 @@ from packaging.version import Version
 
 from hsforensics.errors import HsfError
 from hsforensics.rules.forward import Serving, apply_rule, find_serving, serve
-from hsforensics.rules.functions import Ids
+from hsforensics.rules.functions import NO_STATE, Ids
 from hsforensics.rules.lookup import EngineVersion, class_rows, find_reading, find_rule, readings_of, rules_of
 from hsforensics.rules.rows import IdRule, Method
 from hsforensics.rules.tables import RUNNERS
@@ -147,7 +147,7 @@ def _reason(serving: Serving, states: tuple[State, ...]) -> str:
     rule, slots, layers = serving.rule, serving.reading.slots, serving.layers
     if rule.rule == "ignores_ids":
         return f"this version never reads layer ids: it always serves {show_wiring(serve(serving, None).states)}"
-    if rule.rule in ("captures_nothing", "fails"):
+    if rule.rule in ("captures_nothing", "fails", *NO_STATE):
         return f"whatever the ids: {apply_rule(rule, (1,), layers)[1]}"
     if slots not in (None, len(states)):
         return f"this version joins exactly {slots} states, and {show_wiring(states)} has {len(states)}"

@@ -94,7 +94,6 @@ def versions_seen(model: ModelClass, rule: IdRule) -> tuple[str, ...]:
         for check in live_checks()
         if (check.engine, check.architecture) == (model.engine, model.name)
         and model.method == "eagle3"
-        and check.served != "off-bank"
         and covers(rule.versions, check.version)
     )
     return tuple(dict.fromkeys(seen))

@@ -88,13 +88,6 @@ _PARTIAL_SUMS = Caveat(
 _DEEPSTACK = Caveat(
     "on image tokens the state is taken before the vision features of the layer below are added, unlike transformers"
 )
-_SHARED_MEMORY = Caveat(
-    "the captured tensor shares memory that the next layer overwrites (sglang#39286, open): measure it"
-)
-_NO_RESIDUAL = Caveat(
-    "what is served is the layer's output without the residual, no state of the target at all, whatever the ids "
-    "(sglang#39286, open)"
-)
 _NO_GATHER = Caveat("with data-parallel attention or an all-to-all MoE, only some layers' rows are gathered")
 _TWO_BATCHES = Caveat("with two-batch overlap, layers from the first sparse one on are not captured")
 _FIRST_ID = Caveat(
@@ -172,9 +165,9 @@ ID_RULES: Final = (
     _rule("apertus", ">=0.5.22", "plus_one", True, "models/apertus.py"),
     _rule("longcat", ">=0.5.6,<0.5.21", "plus_one", False, "models/longcat_flash.py"),
     _rule("longcat", ">=0.5.21", "plus_one", True, "models/longcat_flash.py"),
-    _rule("gemma3", ">=0.5.12,<0.5.17", "plus_one", True, _GEMMA3, _SHARED_MEMORY, last_state="captured"),
-    _rule("gemma3", ">=0.5.17", "plus_one", True, _GEMMA3, _NO_RESIDUAL, last_state="captured"),
-    _rule("gemma4", ">=0.5.12,<0.5.22", "plus_one", True, _GEMMA4_FILE, _SHARED_MEMORY, last_state="captured"),
+    _rule("gemma3", ">=0.5.12,<0.5.17", "plus_one", True, _GEMMA3, last_state="captured"),
+    _rule("gemma3", ">=0.5.17", "residual_left_out", False, f"{_GEMMA3}, sglang#39286"),
+    _rule("gemma4", ">=0.5.12,<0.5.22", "overwritten", False, f"{_GEMMA4_FILE}, sglang#39286"),
     _rule("gemma4", ">=0.5.22", "plus_one", True, _GEMMA4_FILE, last_state="captured"),
     IdRule(
         *("sglang", "mindspore", ">=0.5.10", "plus_one", False, "models/mindspore.py", "unknown"),

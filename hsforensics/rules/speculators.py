@@ -1,7 +1,7 @@
 """Drafters in the layout of speculators: vLLM's loader rewrites their config before any runner reads it.
 
 For DFlash and DSpark it takes the top-level ``aux_hidden_state_layer_ids`` and overwrites ``dflash_config`` with it:
-less 1 from 0.22 on, where the runner adds 1 again, and unchanged before, where it does not. Either way an id is a state.
+less 1 from 0.22 on, where the runner adds 1 again, and unchanged before. Either way an id is a state.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ import hsforensics.contract
 from hsforensics.drafter.contract import NAME, read_contract, write_contract_file
 from hsforensics.errors import HsfError
 from hsforensics.flows.contract import write_contract
+from hsforensics.flows.fix_config import fix_config
 from hsforensics.flows.verify_contract import verify_contract
 from hsforensics.results_contract import ContractResult
 from tests.incident import WIDTH, report, write_config
@@ -243,3 +244,16 @@ def test_a_hub_cache_gets_no_contract(tmp_path: Path) -> None:
     with pytest.raises(HsfError, match="hub cache"):
         write_contract(drafter, wiring=STATES)
     assert not (drafter / NAME).exists()
+
+
+def test_a_contract_is_broken_where_the_engine_serves_no_state_at_all_and_fix_config_refuses(tmp_path: Path) -> None:
+    drafter, name = _written(tmp_path), "Gemma3ForCausalLM"
+    kept = verify_contract(drafter, engines=("sglang==0.5.16",), architecture=name)
+    broken = verify_contract(drafter, engines=("sglang==0.5.20",), architecture=name)
+    assert (kept.verdict, broken.verdict) == ("kept", "broken")
+    assert _errors(broken) == ["config-serves-other"]
+    assert "no state of the target" in broken.findings[0].message
+    with pytest.raises(HsfError) as caught:
+        fix_config(drafter, engine="sglang==0.5.20", wiring=STATES, architecture=name, layers=LAYERS, write=True)
+    assert caught.value.code == "not-expressible"
+    assert ">=0.5.12,<0.5.17" in caught.value.remedy

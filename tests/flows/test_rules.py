@@ -10,8 +10,10 @@ import pytest
 
 from hsforensics.errors import HsfError
 from hsforensics.flows.rules import rules
+from hsforensics.report.rules import answer
 from hsforensics.results_rules import RulesResult
 from hsforensics.rules.forward import states_for
+from hsforensics.rules.rows import Method
 from tests.rules.introspect.engines import LLAMA, make_tree
 
 KIMI = "KimiK25ForConditionalGeneration"
@@ -145,3 +147,31 @@ def test_order_sensitivity_is_told_to_who_writes_by_hand() -> None:
 )
 def test_the_answer_says_how_it_is_known(engine: str, architecture: str, known: str) -> None:
     assert _ask(engine, architecture=architecture, ids=(2, 30, 58)).verified == known
+
+
+@pytest.mark.parametrize(
+    ("engine", "architecture", "method"),
+    [
+        ("sglang==0.5.17", "Gemma3ForCausalLM", "eagle3"),
+        ("sglang==0.5.23", "Gemma3ForConditionalGeneration", "eagle3"),
+        ("sglang==0.5.21", "Gemma4ForCausalLM", "eagle3"),
+        ("sglang==0.5.21", "Gemma4ForCausalLM", "dflash"),
+    ],
+)
+def test_a_class_that_serves_no_state_has_no_ids_but_other_versions_and_engines(
+    engine: str, architecture: str, method: Method
+) -> None:
+    served = _ask(engine, architecture=architecture, ids=(1, 2, 3), method=method)
+    assert served.states is None
+    first = served.findings[0]
+    assert (first.code, first.severity) == ("ids-fail", "error")
+    assert "no state of the target" in first.message
+    assert "no state of the target is served" in answer(served)
+    asked = _ask(engine, architecture=architecture, states=(2, 3, 4), method=method)
+    assert (asked.expressible, asked.ids) == (False, None)
+    assert {way.kind for way in asked.alternatives} == {"version", "engine"}
+
+
+def test_gemma_in_the_versions_around_the_faulty_ones_takes_ids() -> None:
+    for engine, name in (("sglang==0.5.16", "Gemma3ForCausalLM"), ("sglang==0.5.22", "Gemma4ForCausalLM")):
+        assert _ask(engine, architecture=name, states=(2, 3, 4)).ids == (1, 2, 3)

@@ -12,6 +12,7 @@ from packaging.version import Version
 from hsforensics.errors import HsfError
 from hsforensics.rules.explain import explain_ids
 from hsforensics.rules.forward import find_serving, states_for
+from hsforensics.rules.functions import NO_STATE
 from hsforensics.rules.inverse import ids_for, versions_that_serve
 from hsforensics.rules.lookup import EngineVersion, find_reading, find_rule
 from hsforensics.rules.rows import Method, ModelClass
@@ -72,7 +73,7 @@ def test_ids_for_serves_exactly_the_wiring_or_refuses(case: Case, drawn: tuple[t
 def _plainly_expressible(wiring: tuple[int, ...], case: Case, layers: int) -> bool:
     """A wiring that no known limit forbids: computed from the rows' facts, not from the search."""
     rule, reading = find_rule(*case[:3], case.method), find_reading(*case[:3], case.method)
-    able = rule.rule not in ("ignores_ids", "fails", "captures_nothing")
+    able = rule.rule not in ("ignores_ids", "fails", "captures_nothing", *NO_STATE)
     fits = reading.slots in (None, len(wiring))
     zero_fits = rule.state_zero or 0 not in wiring
     last_fits = rule.last_state == "captured" or layers not in wiring

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from hsforensics.rules.functions import NO_STATE
 from hsforensics.rules.introspect.probe import is_target
 from hsforensics.rules.lookup import find_rule, has_rule
 from hsforensics.rules.rows import METHODS, IdRule, Method
@@ -23,6 +24,8 @@ def _method(run: Run) -> Method:
 
 
 def _stored(rule: IdRule) -> str:
+    if rule.rule in NO_STATE:
+        return "plus_one"  # the setter is sound: the fault lies in the forward pass
     return "as_is" if rule.family in STORED_AS_THEY_ARE else rule.rule
 
 
@@ -38,7 +41,7 @@ def test_the_tables_say_what_the_code_of_every_release_says(run: Run) -> None:
         if rule.method == "eagle3":
             assert rule.default == run.answer.default, version
         if (
-            run.answer.rule not in ("fails", "captures_nothing")
+            rule.rule not in ("fails", "captures_nothing", *NO_STATE)
             and run.answer.top in _LAST
             and rule.last_state != "captured"
         ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from hsforensics.errors import HsfError
+from hsforensics.rules.functions import NO_STATE
 from hsforensics.rules.introspect.classes import ClassIndex
 from hsforensics.rules.introspect.probe import ProbedHook, probe_classes
 from hsforensics.rules.introspect.sources import read_sources
@@ -108,6 +109,7 @@ def _row(hook: ProbedHook, tables: IdRule | None, engine: EngineVersion, origin:
             method=_method(hook),
         )
     stored = tables.family in STORED_AS_THEY_ARE and hook.rule == "as_is"
+    stored |= tables.rule in NO_STATE and hook.rule == "plus_one"  # the fault lies in the forward pass, not read here
     default = hook.default if hook.method == "eagle3" else tables.default
     rule = tables.rule if stored else hook.rule
     return replace(tables, rule=rule, default=default, source=source, verified="executed on stubs")
