@@ -15,18 +15,18 @@ from hsforensics.errors import HsfError
 from hsforensics.findings import finding
 from hsforensics.flows.bank import Bank
 from hsforensics.flows.compare_inputs import MAX_SAMPLES, Inputs, read_samples
-from hsforensics.flows.fingerprint_file import Described, read_fingerprint, write_fingerprint
-from hsforensics.flows.fingerprint_sides import SketchRule, reduced_header, sketch_bank, sketch_samples
+from hsforensics.flows.fingerprint_file import Described, Stored, read_fingerprint, write_fingerprint
+from hsforensics.flows.fingerprint_sides import SketchedSample, SketchRule, reduced_header, sketch_bank, sketch_samples
 from hsforensics.flows.memory_bank import MemoryBank, MemoryRequest
 from hsforensics.flows.provenance import provenance
-from hsforensics.matching.fingerprint import Sketch, choose_windows, sketch, token_keys
+from hsforensics.matching.fingerprint import Sketch, choose_windows, places_of, sketch, token_keys
 from hsforensics.results import FingerprintResult
 from hsforensics.states import Channel, Finding, Sample
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from hsforensics.flows.fingerprint_file import Stored
+    from hsforensics.matching.align_windows import Places
 
 
 def fingerprint(
@@ -56,7 +56,7 @@ def fingerprint(
         source=described.kind,
         samples=len(stored),
         channels=len(described.labels),
-        rows=sum(len(keys) for keys, *_ in stored),
+        rows=sum(len(item.keys) for item in stored),
         bytes=size,
         salted=described.salted,
         findings=tuple(findings),
@@ -76,7 +76,8 @@ def _of_capture(bank: Bank, rule: SketchRule, limit: int) -> tuple[Described, li
     nobody = (None,) * len(labels)
     salted = rule.salt is not None
     engine = f"{header.engine} {header.engine_version}"
-    described = Described("capture", rule.seed, salted, header.hidden_size, names, labels, nobody, engine, None, fields)
+    lengths, width = tuple(item.places.length for item in stored), header.hidden_size
+    described = Described("capture", rule.seed, salted, width, names, lengths, labels, nobody, engine, None, fields)
     return described, stored
 
 
@@ -103,6 +104,7 @@ def _of_dumps(dumps: DumpSet, rule: SketchRule, limit: int) -> tuple[Described, 
         rule.salt is not None,
         width,
         tuple(names),
+        tuple(item.places.length for item in stored),
         tuple(channel.label for channel in channels),
         tuple(channel.claim for channel in channels),
         dumps.producer,
@@ -119,7 +121,8 @@ def _store(keys: Tensor, channels: list[Tensor], rule: SketchRule) -> Stored:
     found: list[Sketch] = [sketch(values, windows, rule.seed) for values in channels]
     chosen = torch.cat([keys[start : start + count] for start, count in windows])
     first = torch.stack([item.first for item in found])
-    return chosen, torch.stack([item.unit for item in found]), torch.stack([item.norm for item in found]), first
+    unit, norm = torch.stack([item.unit for item in found]), torch.stack([item.norm for item in found])
+    return Stored(chosen, unit, norm, first, places_of(keys, windows))
 
 
 def fingerprint_dumps(path: Path) -> tuple[DumpSet, list[Sample], Described]:
@@ -135,11 +138,11 @@ def fingerprint_dumps(path: Path) -> tuple[DumpSet, list[Sample], Described]:
     return dumps, list(_samples(path, described, stored)), described
 
 
-def _samples(path: Path, described: Described, stored: list[tuple[Tensor, Tensor]]) -> Iterator[Sample]:
-    for name, (keys, values) in zip(described.names, stored, strict=True):
+def _samples(path: Path, described: Described, stored: list[tuple[Tensor, Tensor, Places]]) -> Iterator[Sample]:
+    for name, (keys, values, places) in zip(described.names, stored, strict=True):
         named = zip(described.labels, described.claims, values, strict=True)
         channels = tuple(Channel(i, label, claim, rows) for i, (label, claim, rows) in enumerate(named))
-        yield Sample(name, path, keys, channels)
+        yield SketchedSample(name, path, keys, channels, places=places)
 
 
 def _unread(path: Path) -> RawSample:
@@ -160,9 +163,10 @@ def fingerprint_bank(path: Path) -> tuple[MemoryBank, Described]:
     header = TypeAdapter(ManifestHeader).validate_python(described.header)
     count = len(header.states)
     requests = []
-    for keys, values in stored:
+    for keys, values, places in stored:
         served = tuple(Channel(i, f"served.{i}", None, rows) for i, rows in enumerate(values[count:]))
-        requests.append(MemoryRequest(keys, dict(zip(header.states, values[:count], strict=True)), served))
+        states = dict(zip(header.states, values[:count], strict=True))
+        requests.append(MemoryRequest(keys, states, served, places))
     return MemoryBank(path, reduced_header(header), requests, sketched=True), described
 
 
@@ -172,11 +176,14 @@ def sketched_inputs(
     """Both sides as fingerprints under one rule, when at least one of them is one.
 
     Raises:
-        HsfError: ``usage``: the two were made under different rules, or a salt is missing.
+        HsfError: ``usage``: the two were made under different rules, a salt is missing, or ranks are given.
     """
     made = dump_side or bank_side
     if made is None or given.bank is None:
         return given, []
+    if given.ranks:
+        message = "sums of ranks need the rows themselves, not fingerprints"
+        raise HsfError("usage", "--rank", message, "leave out --rank, or give dumps and captures")
     if dump_side and bank_side and _rule(dump_side) != _rule(bank_side):
         message = f"seed, salted, width are {_rule(dump_side)} and {_rule(bank_side)}"
         raise HsfError("usage", given.bank.path, message, "make both fingerprints with the same --seed and --salt")
@@ -186,7 +193,7 @@ def sketched_inputs(
     samples, notes = (given.samples, []) if dump_side else sketch_samples(given.samples, rule)
     bank = given.bank if bank_side else sketch_bank(given.bank, rule)
     repeats = sketch_bank(given.repeats, rule) if given.repeats else None
-    return replace(given, samples=samples, bank=bank, repeats=repeats, target=None, ranks=()), notes
+    return replace(given, samples=samples, bank=bank, repeats=repeats, target=None), notes
 
 
 def _rule(described: Described) -> tuple[int, bool, int]:

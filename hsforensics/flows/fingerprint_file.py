@@ -1,6 +1,7 @@
 """The fingerprint file: one safetensors file with a JSON description, written whole or not at all, mode 0600.
 
-Tensors of sample ``i``: ``i.keys`` [R] int64, ``i.unit`` [C, R, 64] fp16, ``i.norm`` [C, R] fp32 (see
+Tensors of sample ``i``: ``i.keys`` [R] int64, ``i.places`` and ``i.contexts`` [R] int64 (see
+``hsforensics.matching.align_windows``), ``i.unit`` [C, R, 64] fp16, ``i.norm`` [C, R] fp32 (see
 ``hsforensics.matching.fingerprint``), and ``i.first`` [C, R, 4] fp32, the rows' first values for the eye. Channels of a
 capture are its states by depth, then its served slots.
 """
@@ -16,17 +17,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hsforensics.errors import HsfError
+from hsforensics.matching.align_windows import Places
 from hsforensics.states import State
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    Stored = tuple[Tensor, Tensor, Tensor, Tensor]  # keys [R], unit [C, R, 64], norm [C, R], first [C, R, 4]
 
 FORMAT = "hsforensics-fingerprint"
-VERSION = 1
+VERSION = 2
 KEY = "hsforensics"
 _AGAIN = "make it again with hsforensics fingerprint"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A sample: ``keys`` [R], ``unit`` [C, R, 64], ``norm`` [C, R], ``first`` [C, R, 4], and where the rows lie."""
+
+    keys: Tensor
+    unit: Tensor
+    norm: Tensor
+    first: Tensor
+    places: Places
 
 
 @dataclass(frozen=True)
@@ -39,6 +51,7 @@ class Described:
         salted: Whether tokens are hashed under a secret.
         width: H of the rows before projection.
         names: One for each sample.
+        lengths: Tokens of each sample, chosen or not.
         labels: One for each channel.
         claims: What each dump channel is said to hold.
         producer: Layout of the dump, or engine of the capture.
@@ -51,6 +64,7 @@ class Described:
     salted: bool
     width: int
     names: tuple[str, ...]
+    lengths: tuple[int, ...]
     labels: tuple[str, ...]
     claims: tuple[State | None, ...]
     producer: str
@@ -72,20 +86,23 @@ def is_fingerprint(path: Path) -> bool:
 
 
 def write_fingerprint(path: Path, described: Described, samples: Sequence[Stored]) -> int:
-    """Write (keys, unit, norm, first) of every sample; returns the bytes written.
+    """Write every sample; returns the bytes written.
 
     Raises:
         HsfError: ``write-refused``: the path exists already or cannot be written.
     """
     from dataclasses import asdict
 
+    import torch
     from safetensors.torch import save
 
     if path.exists() or path.is_symlink():
         raise HsfError("write-refused", path, "exists already", "remove it, or name another file")
     tensors: dict[str, Tensor] = {}
-    for number, (keys, unit, norm, first) in enumerate(samples):
-        named = {"keys": keys, "unit": unit, "norm": norm, "first": first}
+    for number, item in enumerate(samples):
+        rows, contexts = torch.tensor(item.places.rows), torch.tensor(item.places.contexts)
+        named = {"keys": item.keys, "places": rows, "contexts": contexts}
+        named |= {"unit": item.unit, "norm": item.norm, "first": item.first}
         tensors |= {f"{number}.{name}": tensor for name, tensor in named.items()}
     data = save(tensors, metadata={KEY: json.dumps(asdict(described))})
     try:
@@ -100,8 +117,8 @@ def write_fingerprint(path: Path, described: Described, samples: Sequence[Stored
     return len(data)
 
 
-def read_fingerprint(path: Path) -> tuple[Described, list[tuple[Tensor, Tensor]]]:
-    """What the file says of itself, and (keys [R], values [C, R, 64] fp32) of every sample.
+def read_fingerprint(path: Path) -> tuple[Described, list[tuple[Tensor, Tensor, Places]]]:
+    """What the file says of itself, and (keys [R], values [C, R, 64] fp32, places) of every sample.
 
     Raises:
         HsfError: ``capture-foreign``: torn, of another format or version, or of other shapes than it says.
@@ -116,7 +133,9 @@ def read_fingerprint(path: Path) -> tuple[Described, list[tuple[Tensor, Tensor]]
                 keys = file.get_tensor(f"{number}.keys")
                 unit, norm = file.get_tensor(f"{number}.unit"), file.get_tensor(f"{number}.norm")
                 _check_shapes(path, number, keys, unit, norm, len(described.labels))
-                found.append((keys, unit.float() * norm[..., None]))
+                rows, contexts = file.get_tensor(f"{number}.places"), file.get_tensor(f"{number}.contexts")
+                places = _places(path, number, keys, rows, contexts, described.lengths[number])
+                found.append((keys, unit.float() * norm[..., None], places))
     except (OSError, SafetensorError) as error:
         raise HsfError("capture-foreign", path, f"is no readable fingerprint ({error})", _AGAIN) from None
     return described, found
@@ -134,7 +153,18 @@ def _described(path: Path, text: str) -> Described:
     if (described.format, described.version) != (FORMAT, VERSION):
         message = f"is {described.format} {described.version}, this version reads {FORMAT} {VERSION}"
         raise HsfError("capture-foreign", path, message, _AGAIN)
+    if len(described.names) != len(described.lengths):
+        message = f"{len(described.lengths)} lengths for {len(described.names)} samples"
+        raise HsfError("capture-foreign", path, message, _AGAIN)
     return described
+
+
+def _places(path: Path, number: int, keys: Tensor, rows: Tensor, contexts: Tensor, length: int) -> Places:
+    ascending = rows.ndim == 1 and bool((rows.diff() > 0).all()) and (not len(rows) or int(rows[0]) >= 0)
+    if not len(keys) == len(rows) == len(contexts) or not ascending or (len(rows) and int(rows[-1]) >= length):
+        message = f"sample {number}: {len(rows)} places for {len(keys)} rows of {length} tokens, or out of order"
+        raise HsfError("capture-foreign", path, message, _AGAIN)
+    return Places(keys.tolist(), rows.tolist(), contexts.tolist(), length)
 
 
 def _check_shapes(path: Path, number: int, keys: Tensor, unit: Tensor, norm: Tensor, channels: int) -> None:

@@ -10,7 +10,8 @@ from hsforensics.capture.manifest import ManifestHeader
 from hsforensics.findings import finding
 from hsforensics.flows.bank import Bank
 from hsforensics.flows.memory_bank import MemoryBank, MemoryRequest
-from hsforensics.matching.fingerprint import COLUMNS, choose_windows, sketch, token_keys
+from hsforensics.matching.align_windows import Places
+from hsforensics.matching.fingerprint import COLUMNS, choose_windows, places_of, sketch, token_keys
 from hsforensics.states import Finding, Sample
 
 if TYPE_CHECKING:
@@ -32,6 +33,13 @@ class SketchRule:
     width: int | None = None
 
 
+@dataclass(frozen=True)
+class SketchedSample(Sample):
+    """A sample of which chosen rows are left; ``token_ids`` are their keys, ``places`` where they lie."""
+
+    places: Places | None = None
+
+
 def sketch_samples(samples: Iterable[Sample], rule: SketchRule) -> tuple[list[Sample], list[Finding]]:
     """Dump samples as fingerprints: tokens become keys of the chosen rows, channels [R, 64].
 
@@ -48,7 +56,8 @@ def sketch_samples(samples: Iterable[Sample], rule: SketchRule) -> tuple[list[Sa
             channels.append(replace(channel, values=values))
             if note:
                 notes.append(finding("channel-unreadable", f"{sample.name}, {channel.label}", note, "fingerprint"))
-        found.append(replace(sample, token_ids=_chosen(keys, windows), channels=tuple(channels), loss_mask=None))
+        rest, places = tuple(channels), places_of(keys, windows)
+        found.append(SketchedSample(sample.name, sample.path, _chosen(keys, windows), rest, places=places))
     return found, notes
 
 
@@ -79,7 +88,7 @@ def sketch_bank(bank: Bank, rule: SketchRule) -> MemoryBank:
         windows = choose_windows(keys)
         states = {s: sketch(held.state(s), windows, rule.seed).values for s in bank.manifest.states}
         served = tuple(replace(c, values=sketch(c.values, windows, rule.seed).values) for c in held.served)
-        requests.append(MemoryRequest(_chosen(keys, windows), states, served))
+        requests.append(MemoryRequest(_chosen(keys, windows), states, served, places_of(keys, windows)))
     return MemoryBank(bank.path, reduced_header(bank.manifest), requests, sketched=True)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hsforensics.capture.manifest import ManifestHeader, RequestEntry, token_ids_sha256
+from hsforensics.matching.align_windows import Places
 from hsforensics.states import Channel, State
 
 if TYPE_CHECKING:
@@ -17,11 +18,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MemoryRequest:
-    """One request: ``token_ids`` [T] int64, ``states`` state -> [T, H], and the served channels [T, H]."""
+    """One request: ``token_ids`` [T] int64, ``states`` state -> [T, H], and the served channels [T, H].
+
+    ``places``: where the rows lie in their sequence, for fingerprints.
+    """
 
     token_ids: Tensor
     states: Mapping[State, Tensor]
     served: tuple[Channel, ...] = ()
+    places: Places | None = None
 
     def state(self, state: State) -> Tensor:
         """One state of the bank, [T, H]."""

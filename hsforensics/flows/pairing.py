@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from hsforensics.capture.manifest import RequestEntry
 from hsforensics.flows.bank import Bank
-from hsforensics.flows.memory_bank import MemoryBank
+from hsforensics.flows.fingerprint_sides import SketchedSample
+from hsforensics.flows.memory_bank import MemoryBank, MemoryRequest
 from hsforensics.matching.align import Alignment, align
-from hsforensics.matching.align_windows import GramIndex
+from hsforensics.matching.align_windows import PlaceIndex
 from hsforensics.states import Sample
 
 if TYPE_CHECKING:
@@ -53,30 +54,31 @@ class TokenIndex:
     capture: Bank
     _by_key: dict[tuple[int, ...], list[int]] = field(default_factory=dict)
     _requests: list[tuple[RequestEntry, list[int]]] = field(default_factory=list)
-    _grams: GramIndex | None = None
+    _places: PlaceIndex | None = None
 
     def __post_init__(self) -> None:
         sketched = isinstance(self.capture, MemoryBank) and self.capture.sketched
-        self._grams = GramIndex() if sketched else None
+        self._places = PlaceIndex() if sketched else None
         for number, entry in enumerate(self.capture.requests):
-            tokens = self.capture.read(entry).token_ids.tolist()
+            held = self.capture.read(entry)
+            tokens = held.token_ids.tolist()
             self._requests.append((entry, tokens))
-            if self._grams is not None:
-                self._grams.add(number, tokens)
+            if self._places is not None and isinstance(held, MemoryRequest) and held.places is not None:
+                self._places.add(number, held.places)
             for key in set(_keys(tokens)):
                 self._by_key.setdefault(key, []).append(number)
 
     def find(self, sample: Sample) -> Pair | None:
         """The request that shares the most rows with the sample, or ``None``; the first of equals."""
+        if self._places is not None and isinstance(sample, SketchedSample) and sample.places is not None:
+            shared = self._places.find(sample.places)
+            return None if shared is None else Pair(sample, self._requests[shared[0]][0], shared[1])
         tokens = sample.token_ids.tolist()
         near = {number for key in _keys(tokens) for number in self._by_key.get(key, ())}
         found = list(self._pairs(sample, tokens, sorted(near)))
         if not found:  # a head that was cut off has no key in common: look everywhere
             found = list(self._pairs(sample, tokens, range(len(self._requests))))
-        best = max(found, key=lambda pair: pair.rows, default=None)
-        if best is None and self._grams is not None and (shared := self._grams.find(tokens)) is not None:
-            return Pair(sample, self._requests[shared[0]][0], shared[1])
-        return best
+        return max(found, key=lambda pair: pair.rows, default=None)
 
     def _pairs(self, sample: Sample, tokens: list[int], numbers: Iterable[int]) -> Iterator[Pair]:
         for number in numbers:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from hsforensics.matching.align_windows import BEFORE, Places
 from hsforensics.matching.counter import mix, mix_array
 
 if TYPE_CHECKING:
@@ -50,6 +51,19 @@ def _salted(token: int, salt: str) -> int:
     return int.from_bytes(digest, "little") >> 1
 
 
+def context_keys(keys: Tensor) -> Tensor:
+    """A hash of each token and up to 31 before it, which tells repetitions of a phrase apart: [T] -> [T] int64."""
+    import numpy as np
+    import torch
+
+    mixed = mix_array(keys.numpy().view("uint64"))
+    total = np.zeros(len(keys), dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        for back in range(min(BEFORE, len(keys))):
+            total[back:] += mix_array(mixed[: len(keys) - back] + np.uint64(back + 1))
+    return torch.from_numpy((mix_array(total) >> np.uint64(1)).astype(np.int64))
+
+
 def choose_windows(keys: Tensor) -> tuple[tuple[int, int], ...]:
     """(first row, rows) of the windows of a sequence [T] int64, by place; a short sequence is one window."""
     import numpy as np
@@ -70,6 +84,12 @@ def choose_windows(keys: Tensor) -> tuple[tuple[int, int], ...]:
         if len(chosen) == WINDOWS:
             break
     return tuple((start, RUN) for start in sorted(chosen))
+
+
+def places_of(keys: Tensor, windows: Sequence[tuple[int, int]]) -> Places:
+    """Tokens, places and contexts of the chosen rows of a sequence [T] int64."""
+    rows = [row for start, count in windows for row in range(start, start + count)]
+    return Places(keys[rows].tolist(), rows, context_keys(keys)[rows].tolist(), len(keys))
 
 
 @lru_cache(maxsize=4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -170,3 +171,73 @@ def test_a_nan_row_stays_a_nan_row(tmp_path: Path) -> None:
     result = compare(tmp_path / "dump.fp", write_bank(world, tmp_path / "bank"))
     assert any(item.code == "channel-unreadable" and "row 5" in item.message for item in result.findings)
     assert result.trained_wiring == (3, 6, 9)
+
+
+PHRASE = 12
+
+
+def boilerplate(length: int = 230) -> World:
+    """Texts in which one phrase returns every 60 tokens."""
+    world = make_world(lengths=(length, length - 20, length - 35))
+    for ids in world.tokens:
+        for place in range(0, len(ids) - PHRASE, 60):
+            ids[place : place + PHRASE] = torch.arange(PHRASE)
+    return world
+
+
+def cut_off(world: World, rows: int) -> World:
+    """The same sequences, ended early."""
+    banks = tuple({state: values[:rows] for state, values in bank.items()} for bank in world.banks)
+    return World(world.embedding, world.gain, tuple(ids[:rows] for ids in world.tokens), banks)
+
+
+@pytest.mark.parametrize("salt", [None, "x", "a", "pepper"])
+@pytest.mark.parametrize("rows", [60, 130, 200])
+def test_a_phrase_that_returns_pairs_no_wrong_rows(tmp_path: Path, rows: int, salt: str | None) -> None:
+    world = boilerplate()
+    fingerprint(write_dump(world, tmp_path / "dump", TRUTH), tmp_path / "dump.fp", salt=salt)
+    live = write_bank(cut_off(world, rows), tmp_path / "live", served=(3, 6, 9))
+    result = compare(tmp_path / "dump.fp", live, salt=salt)
+    assert [item.code for item in result.findings if item.severity == "error"] == []
+    assert (result.verdict, result.trained_wiring) == ("aligned", (3, 6, 9)) or rows == 60  # few chosen rows so early
+    assert set(result.alignments) <= {"windows", "same"}
+
+
+@pytest.mark.parametrize("salt", ["x", "a", *"bcdefghi"])
+def test_the_healthy_fixture_is_aligned_under_every_salt(tmp_path: Path, salt: str) -> None:
+    incident = Path(__file__).resolve().parents[2] / "fixtures" / "incident"
+    fingerprint(incident / "dumps", tmp_path / "dump.fp", salt=salt, max_samples=8)
+    result = compare(tmp_path / "dump.fp", incident / "captures" / "situation-a", salt=salt)
+    assert (result.verdict, [item.code for item in result.findings if item.severity == "error"]) == ("aligned", [])
+
+
+@pytest.mark.parametrize("broken", ["places", "lengths"])
+def test_places_that_cannot_be_are_refused(tmp_path: Path, broken: str) -> None:
+    import json
+
+    from safetensors.torch import load_file, save_file
+
+    world = long_world()
+    bank = write_bank(world, tmp_path / "bank")
+    fingerprint(write_dump(world, tmp_path / "dump", TRUTH), tmp_path / "a.fp")
+    described, _ = read_fingerprint(tmp_path / "a.fp")
+    tensors = load_file(tmp_path / "a.fp")
+    lengths = described.lengths
+    if broken == "places":
+        tensors["0.places"] = tensors["0.places"].flip(0)
+    else:
+        lengths = lengths[:-1]
+    text = json.dumps({**asdict(described), "lengths": lengths})
+    save_file(tensors, tmp_path / "b.fp", metadata={"hsforensics": text})
+    with pytest.raises(HsfError) as refused:
+        compare(tmp_path / "b.fp", bank)
+    assert refused.value.code == "capture-foreign"
+
+
+def test_captures_of_ranks_beside_a_fingerprint_are_refused(tmp_path: Path) -> None:
+    world = long_world()
+    bank = write_bank(world, tmp_path / "bank")
+    fingerprint(write_dump(world, tmp_path / "dump", TRUTH), tmp_path / "dump.fp")
+    with pytest.raises(HsfError, match="--rank") as refused:
+        compare(tmp_path / "dump.fp", bank, ranks=(bank,))
+    assert refused.value.exit_code == 2
