@@ -25,6 +25,12 @@ CHANNEL_KINDS = (
         "Believe the values: use the state that compare names, not the label.",
     ),
     FindingKind(
+        "labels-shifted",
+        "info",
+        "Several labels lie in the same way, which names the bug in the program that wrote them.",
+        "Mend the program that wrote the labels; the states are in the table.",
+    ),
+    FindingKind(
         "channel-ambiguous",
         "warning",
         "The evidence cannot tell several states apart for this channel.",

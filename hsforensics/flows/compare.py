@@ -34,7 +34,10 @@ from hsforensics.flows.structure import structure_findings
 from hsforensics.matching.records import ChannelFacts, pair_up, roles_for, settle_roles, wiring_of
 from hsforensics.matching.verdict import Judgement, judge
 from hsforensics.results import CompareResult, Prediction, SampleGroup
-from hsforensics.states import POSTNORM, Finding, Role, Side, State, Wiring
+from hsforensics.states import POSTNORM, Finding, Role, Severity, Side, State, Wiring
+
+ENOUGH_PAIRS = 8
+"""With so many samples compared, the ones left out of a capture are no reason to worry."""
 
 
 def compare(
@@ -229,7 +232,9 @@ def _pair(given: Inputs) -> tuple[list[Pair], list[Finding]]:
         return pairs, []
     share = f"{len(alone)} of {len(given.samples)} samples"
     names = ", ".join(sample.name for sample in alone[:3])
-    return pairs, [finding("tokens-unmatched", names, f"{share} have no request with their tokens", share)]
+    message = f"{share} have no request with their tokens; {len(pairs)} were compared"
+    enough: Severity = "info" if len(pairs) >= ENOUGH_PAIRS else "warning"  # captures of some samples are the rule
+    return pairs, [finding("tokens-unmatched", names, message, share, severity=enough)]
 
 
 def _dump_facts(given: Inputs, seen: _Seen) -> tuple[list[ChannelFacts], list[Finding]]:

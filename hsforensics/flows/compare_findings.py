@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from hsforensics.findings import finding
+from hsforensics.flows.label_pattern import label_pattern
 from hsforensics.flows.pairing import Pair
 from hsforensics.matching.align import ALIGNMENT_WORDS
 from hsforensics.matching.drift import drifting
@@ -43,7 +44,7 @@ def channel_findings(
         found += [_identity(item), _noise(item), _label(item, label_severity), _target(item, layers)]
     for item in served:
         found += [_identity(item), _noise(item)]
-    found += [_count(dump, fc_channels), _no_target(dump), _open_states(dump)]
+    found += [label_pattern(dump), _count(dump, fc_channels), _no_target(dump), _open_states(dump)]
     return [item for item in found if item is not None]
 
 

@@ -13,12 +13,14 @@ from hsforensics.states import show_state, show_wiring
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
 _TIERS = {
     "files": "the target's files alone: say what is, or is not, the embedding or postnorm; nothing else",
     "bank": "a bank of reference states: proves what the dump holds; says nothing of what is served",
     "live": "a live capture: proves what the dump holds and what the engine serves",
 }
+_WIDE = 112  # columns that the whole channel table takes
 _VERDICT_STYLES = {"aligned": "bold green", "misaligned": "bold red", "undecided": "bold yellow"}
 _STATUS_STYLES = {"matched": "green", "mismatched": "red", "ambiguous": "yellow", "unmatched": "yellow"}
 
@@ -28,7 +30,7 @@ def print_compare(result: CompareResult, out: Console) -> None:
     _print_sources(result, out)
     _print_verdict(result, out)
     out.print()
-    out.print(_channel_table(result.channels))
+    out.print(_channel_table(result.channels) if out.width >= _WIDE else _narrow_table(result.channels))
     if any(item.values for item in result.channels):  # a fingerprint has none to show
         out.print(_value_table(result.channels))
     out.print(f"trained wiring    {show_wiring(result.trained_wiring)}", markup=False)
@@ -103,7 +105,7 @@ def _channel_table(channels: Sequence[ChannelRecord]) -> object:
             "" if item.claim is None else show_state(item.claim),
             _holds(item),
             item.identity,
-            Text(item.status, style=_STATUS_STYLES.get(item.status, "red")),
+            _status(item),
             _number(item.distance),
             "" if item.runner_up is None else f"{_number(item.runner_up)} ({item.runner_up_state})",
             "" if item.votes is None else f"{item.votes:.1%}",
@@ -112,10 +114,43 @@ def _channel_table(channels: Sequence[ChannelRecord]) -> object:
     return table
 
 
+def _narrow_table(channels: Sequence[ChannelRecord]) -> object:
+    """The same without what a tired reader misses least, for terminals of 80 columns."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("channel", "claimed", "holds", "status"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("dist", "next", "votes"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for item in channels:
+        next_best = "" if item.runner_up is None else f"{item.runner_up:.2g} ({str(item.runner_up_state)[:4]})"
+        votes = "" if item.votes is None else f"{item.votes:.0%}"
+        claimed, holds = ("embedding" if state == 0 else show_state(state) for state in (item.claim, item.state))
+        named = holds if item.state is not None else _holds(item)
+        distance = "-" if item.distance is None else f"{item.distance:.2g}"
+        claim = claimed if item.claim is not None else ""
+        table.add_row(Text(visible(item.label)), claim, named, _status(item), distance, next_best, votes)
+    return table
+
+
+def _status(item: ChannelRecord) -> Text:
+    from rich.text import Text
+
+    if item.against == "nothing" and item.identity in ("exact", "match"):
+        return Text("no claim")
+    return Text(item.status, style=_STATUS_STYLES.get(item.status, "red"))
+
+
 def _holds(item: ChannelRecord) -> str:
     if item.state is None and item.identity == "ambiguous":
         return "1 to L, or none"
-    return show_state(item.state)
+    return f"{'' if _is_certain(item) else 'nearest '}{show_state(item.state)}"
+
+
+def _is_certain(item: ChannelRecord) -> bool:
+    return item.state is None or item.identity in ("exact", "match")
 
 
 def _value_table(channels: Sequence[ChannelRecord]) -> object:
@@ -131,7 +166,9 @@ def _value_table(channels: Sequence[ChannelRecord]) -> object:
         if item.values:
             table.add_row(Text(f"{visible(item.label)}, row {item.row}"), *map(_number, item.values))
         if item.reference:
-            table.add_row(Text(f"  holds: {show_state(item.state)}"), *map(_number, item.reference), style="green")
+            certain = _is_certain(item)
+            name = f"  {'holds' if certain else 'nearest'}: {show_state(item.state)}"
+            table.add_row(Text(name), *map(_number, item.reference), style="green" if certain else "yellow")
         if item.claimed_reference:
             name = f"  claimed: {show_state(item.claim)}"
             table.add_row(Text(name), *map(_number, item.claimed_reference), style="red")
@@ -146,8 +183,9 @@ def _predicted_line(result: CompareResult) -> str:
     predicted = result.predicted
     if predicted is None:
         return ""
+    measured = "; not measured" if result.served_wiring is None else ""
     ids = "default ids" if predicted.ids is None else f"ids {list(predicted.ids)}"
-    return f"{show_wiring(predicted.states)} ({predicted.engine}, {predicted.architecture}, {ids}; not measured)"
+    return f"{show_wiring(predicted.states)} ({predicted.engine}, {predicted.architecture}, {ids}{measured})"
 
 
 def plural(count: int, noun: str) -> str:

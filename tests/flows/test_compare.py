@@ -287,3 +287,28 @@ def test_labels_that_lie_are_only_a_warning_once_serving_is_right(tmp_path: Path
     lies = [item for item in result.findings if item.code == "channel-mislabelled"]
     assert len(lies) == 4
     assert {item.severity for item in lies} == {"warning"}
+
+
+@pytest.mark.parametrize(
+    ("layer_ids", "words"),
+    [
+        ((-1, 2, 5, 8), "each is what the channel before it holds"),
+        ((3, 6, 9, 11), "every number is 1 too high"),
+        ((1, 4, 7, 11), "every number is 1 too low"),
+        ((2, 5, 8, 11), None),
+        ((2, 5, 9, 11), None),
+        ((7, 1, 9, 11), None),
+    ],
+)
+def test_labels_that_lie_in_the_same_way_name_the_bug(
+    tmp_path: Path, layer_ids: tuple[int, ...], words: str | None
+) -> None:
+    world = make_world()
+    dump = write_dump(world, tmp_path / "dump", TRUTH, layer_ids)
+    found = [
+        item.message
+        for item in compare(dump, write_bank(world, tmp_path / "bank")).findings
+        if item.code == "labels-shifted"
+    ]
+    assert len(found) == (words is not None)
+    assert all(words in message for message in found if words)

@@ -86,3 +86,22 @@ def test_findings_of_many_samples_are_one_entry() -> None:
     text = file.getvalue()
     assert text.count("error rows-constant") == 1
     assert "24 places: data_0.pt, hidden_states[0]; data_1.pt" in text
+
+
+def test_eighty_columns_keep_channel_claim_state_and_status(tmp_path: Path) -> None:
+    world = make_world()
+    dump = write_dump(world, tmp_path / "dump", (3, 6, 9, POSTNORM), (-1, 2, 5, 8))
+    out = Console(file=io.StringIO(), width=80)
+    print_compare(compare(dump, write_bank(world, tmp_path / "bank")), out)
+    assert isinstance(out.file, io.StringIO)
+    lines = [line.split() for line in out.file.getvalue().splitlines()]
+    assert ["hidden_states[0]", "embedding", "state", "3", "mismatched", "0"] in [line[:6] for line in lines]
+    assert max(map(len, out.file.getvalue().splitlines())) <= 80
+
+
+def test_a_state_that_is_only_nearest_is_not_said_to_be_held() -> None:
+    base = report()
+    alien = replace(base.channels[0], identity="none", values=(1.0,) * 5, reference=(2.0,) * 5, row=0)
+    text = printed(replace(base, channels=(alien,)))
+    assert "nearest: state 3" in text
+    assert "holds: state 3" not in text
