@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
+from hsforensics.cli.options import Dtype
 from hsforensics.errors import EXIT_DIFFERENCE, EXIT_GOOD, HsfError
 from hsforensics.results import CaptureResult
 
@@ -30,13 +31,6 @@ class Algorithm(StrEnum):
 
     eagle3 = "EAGLE3"
     none = "none"
-
-
-class Dtype(StrEnum):
-    """dtype that the target runs in."""
-
-    bf16 = "bf16"
-    fp32 = "fp32"
 
 
 def capture_command(

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from hsforensics.cli.options import parse_wiring_option
+from hsforensics.cli.options import Device, parse_wiring_option
 from hsforensics.errors import EXIT_DIFFERENCE, EXIT_GOOD, EXIT_REFUSED
 from hsforensics.results import CompareResult
-
-
-class Device(StrEnum):
-    """Where distances are computed."""
-
-    auto = "auto"
-    cpu = "cpu"
-    cuda = "cuda"
 
 
 def compare_command(

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from hsforensics.cli.options import parse_wiring_option
+from hsforensics.cli.options import Device, Dtype, parse_wiring_option
 from hsforensics.errors import EXIT_DIFFERENCE, EXIT_GOOD
 from hsforensics.results import DraftEvalResult
 from hsforensics.states import State
@@ -20,21 +20,6 @@ class Feed(StrEnum):
 
     text = "text"
     own = "own"
-
-
-class Dtype(StrEnum):
-    """dtype of the drafter's forward."""
-
-    fp32 = "fp32"
-    bf16 = "bf16"
-
-
-class Device(StrEnum):
-    """Where the drafter runs."""
-
-    auto = "auto"
-    cpu = "cpu"
-    cuda = "cuda"
 
 
 def draft_eval_command(

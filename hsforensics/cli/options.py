@@ -9,6 +9,21 @@ import typer
 from hsforensics.states import State, parse_wiring
 
 
+class Device(StrEnum):
+    """Where numbers are computed; auto takes CUDA if it is present."""
+
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+class Dtype(StrEnum):
+    """dtype that a model runs in."""
+
+    bf16 = "bf16"
+    fp32 = "fp32"
+
+
 class MethodOption(StrEnum):
     """Kinds of drafter."""
 
