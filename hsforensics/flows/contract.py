@@ -21,6 +21,7 @@ from hsforensics.drafter.contract import (
 )
 from hsforensics.drafter.keys import method_of
 from hsforensics.errors import HsfError
+from hsforensics.flows.contract_inputs import read_wiring, shaped_samples
 from hsforensics.flows.drafter_side import DrafterSide, read_drafter_side
 from hsforensics.flows.fix_inputs import check_slots, refuse_foreign, state_width, trained_wiring
 from hsforensics.flows.provenance import provenance
@@ -39,14 +40,14 @@ SAMPLES = 2
 
 
 def write_contract(
-    drafter: Path,
+    drafter: str | Path,
     *,
-    wiring: tuple[State, ...] | None = None,
+    wiring: str | Sequence[State] | None = None,
     report: CompareResult | None = None,
-    target: Path | None = None,
+    target: str | Path | None = None,
     layers: int | None = None,
-    dumps: Path | None = None,
-    samples: Iterable[tuple[Tensor, Sequence[Tensor]]] = (),
+    dumps: str | Path | None = None,
+    samples: Iterable[tuple[Tensor | Sequence[int], Tensor | Sequence[Tensor]]] = (),
     target_state: State | None = None,
     producers: dict[str, str] | None = None,
     force: bool = False,
@@ -60,7 +61,8 @@ def write_contract(
         target: The target's directory, for its identity.
         layers: L, where no target is given.
         dumps: Training data, whose first channels are what ``fc`` joins: the values to keep.
-        samples: Such values at hand: (token ids [T], channels [T, H] each in ``fc`` order).
+        samples: Such values at hand: (token ids [T], channels [T, H] each in ``fc`` order); ids may be a list, and
+            a batch of one counts as its only sequence.
         target_state: What the trainer distilled from: L or ``postnorm``.
         producers: Program -> version, of what trained the drafter.
         force: Replace a contract that promises something else.
@@ -71,14 +73,15 @@ def write_contract(
     if (report is None) == (wiring is None):
         message = f"exactly one source of the trained wiring is needed, got {'both' if report else 'neither'}"
         raise HsfError("usage", "--report / --wiring", message, "give --report report.json, or --wiring STATES")
+    drafter = Path(drafter)
     config = read_drafter_config(drafter)
-    model = load_target(target) if target else None
+    model = load_target(Path(target)) if target else None
     side = read_drafter_side(config.path.parent, state_width(config, report, model))
     if report is not None:
         refuse_foreign(report, side)
-    states = wiring or (trained_wiring(report) if report else ())
+    states = read_wiring(wiring) if wiring is not None else trained_wiring(report) if report else ()
     check_slots(states, side)
-    imprints = tuple(_imprints(states, dumps, samples))
+    imprints = tuple(_imprints(states, Path(dumps) if dumps else None, samples))
     contract = Contract(
         states=states,
         method=method_of(config),
@@ -119,10 +122,8 @@ def drafter_flags(config: DrafterConfig, side: DrafterSide) -> dict[str, bool]:
     return flags_of(config.data, set(weights))
 
 
-def _imprints(
-    states: tuple[State, ...], dumps: Path | None, samples: Iterable[tuple[Tensor, Sequence[Tensor]]]
-) -> Iterable[Imprint]:
-    for count, (token_ids, channels) in enumerate(samples):
+def _imprints(states: tuple[State, ...], dumps: Path | None, samples: Iterable[object]) -> Iterable[Imprint]:
+    for count, (token_ids, channels) in enumerate(shaped_samples(samples)):
         if count < SAMPLES:
             _check_count(states, len(channels), "samples")
             yield imprint(token_ids, channels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -27,12 +28,12 @@ _ORDER = {"error": 0, "warning": 1, "info": 2}
 
 
 def verify_contract(
-    drafter: Path,
+    drafter: str | Path,
     *,
-    engines: tuple[str, ...] = (),
+    engines: str | Sequence[str] = (),
     architecture: str | None = None,
-    target: Path | None = None,
-    capture: Path | None = None,
+    target: str | Path | None = None,
+    capture: str | Path | None = None,
 ) -> ContractResult:
     """Check a drafter against its contract, by rule for engines, and by values for a capture.
 
@@ -46,6 +47,8 @@ def verify_contract(
     Raises:
         HsfError: ``contract-unreadable``, ``usage``, ``rule-unknown``, or an input is unreadable.
     """
+    drafter, engines = Path(drafter), (engines,) if isinstance(engines, str) else engines
+    target, capture = Path(target) if target else None, Path(capture) if capture else None
     config, path = read_drafter_config(drafter), contract_path(drafter)
     contract = read_contract(path)
     servings = tuple(_serving(text, architecture, contract) for text in engines)

@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 
 import hsforensics.contract
-from hsforensics.drafter.contract import NAME, read_contract, write_contract_file
+from hsforensics.drafter.contract import NAME, promise, read_contract, write_contract_file
 from hsforensics.errors import HsfError
 from hsforensics.flows.contract import write_contract
 from hsforensics.flows.fix_config import fix_config
@@ -257,3 +258,38 @@ def test_a_contract_is_broken_where_the_engine_serves_no_state_at_all_and_fix_co
         fix_config(drafter, engine="sglang==0.5.20", wiring=STATES, architecture=name, layers=LAYERS, write=True)
     assert caught.value.code == "not-expressible"
     assert ">=0.5.12,<0.5.17" in caught.value.remedy
+
+
+def test_a_trainers_strings_lists_and_batches_of_one_give_the_same_contract(tmp_path: Path) -> None:
+    world = make_world()
+    drafter, target = _drafter(tmp_path / "drafter"), write_target(world, tmp_path / "target")
+    ids, channels = world.tokens[0], [world.banks[0][s] for s in STATES]
+    write_contract(drafter, wiring=STATES, target=target, samples=[(ids, channels)])
+    first = promise(read_contract(drafter / NAME))
+    batched = (ids[None], [channel[None] for channel in channels])
+    for sample in ((ids.tolist(), channels), batched, (ids, torch.stack(channels))):
+        for wiring in ([*STATES], "3,6,9", np.array(STATES)):
+            write_contract(str(drafter), wiring=wiring, target=str(target), samples=[sample])
+            assert promise(read_contract(drafter / NAME)) == first
+    assert verify_contract(str(drafter), engines=RIGHT, target=str(target)).verdict == "kept"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"wiring": [3, 6, "nine"]},
+        {"wiring": [3, 6, 9.5]},
+        {"wiring": [3, 6, -9]},
+        {"wiring": []},
+        {"samples": [torch.zeros(4)]},
+        {"samples": [("some text", [])]},
+        {"samples": [([1.5, 2.0], [torch.zeros(2, HIDDEN)] * 3)]},
+        {"samples": [(torch.zeros(2, 4).long(), [torch.zeros(4, HIDDEN)] * 3)]},
+        {"samples": [([1, 2], [torch.zeros(2, 2, HIDDEN)] * 3)]},
+        {"samples": [([1, 2], 7)]},
+    ],
+)
+def test_what_is_no_wiring_or_no_sample_is_a_usage_error(tmp_path: Path, given: dict[str, Any]) -> None:
+    with pytest.raises(HsfError) as caught:
+        write_contract(_drafter(tmp_path / "drafter"), **{"wiring": STATES, **given})
+    assert caught.value.code == "usage"
