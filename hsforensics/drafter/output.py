@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import tempfile
 from pathlib import Path
 
 from hsforensics.drafter.config import DrafterConfig
+from hsforensics.drafter.write import BACKUP, UNDONE
 from hsforensics.errors import HsfError
 
 _CODE = "write-refused"
@@ -37,6 +39,7 @@ def write_copy(config: DrafterConfig, raw: bytes, output: Path, *, skip: tuple[s
             made.mkdir(mode=0o755)
             link_siblings(config.path, made, skip)
             _write(made / config.path.name, raw)
+            keep_mode(config.path, made / config.path.name)
             place_directory(made, output)
     except OSError as error:
         raise write_failed(output, error) from None
@@ -61,16 +64,26 @@ def place_directory(made: Path, output: Path) -> None:
 def link_siblings(file: Path, directory: Path, skip: tuple[str, ...]) -> None:
     """Link every other plain file beside ``file``, links into a cache resolved, so that weights need no copy."""
     for other in sorted(file.parent.iterdir()):
-        plain = other.is_file() and other.name != file.name and other.name not in skip
-        if plain and ".bak" not in other.suffixes:
+        if _belongs(other, file, skip):
             (directory / other.name).symlink_to(other.resolve())
 
 
 def copy_siblings(file: Path, directory: Path, skip: tuple[str, ...]) -> None:
     """Likewise with copies."""
     for other in sorted(file.parent.iterdir()):
-        if other.is_file() and other.name != file.name and other.name not in skip and ".bak" not in other.suffixes:
-            shutil.copyfile(other, directory / other.name)
+        if _belongs(other, file, skip):
+            shutil.copy(other, directory / other.name)  # with its mode
+
+
+def keep_mode(like: Path, path: Path) -> None:
+    """Give a new file the mode of the one that it stands for, links resolved; its owner may always write it."""
+    path.chmod(stat.S_IMODE(like.stat().st_mode) | stat.S_IWUSR)
+
+
+def _belongs(other: Path, file: Path, skip: tuple[str, ...]) -> bool:
+    """Whether a file is part of the drafter, and no copy of old bytes that an edit or an undo left."""
+    kept = other.is_file() and other.name != file.name and other.name not in skip
+    return kept and not {f".{BACKUP}", f".{UNDONE}"} & set(other.suffixes)
 
 
 def _parent(output: Path) -> Path:

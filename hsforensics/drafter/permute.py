@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hsforensics.drafter.output import keep_mode
 from hsforensics.errors import HsfError
 from hsforensics.models.checkpoint import Checkpoint
 from hsforensics.states import State, state_order
@@ -104,4 +105,5 @@ def write_permuted(checkpoint: Checkpoint, order: tuple[int, ...], directory: Pa
             tensors = {name: changed.get(name, opened.get_tensor(name)) for name in opened.keys()}  # noqa: SIM118
             metadata = opened.metadata()
         save_file(tensors, directory / file.name, metadata)
+        keep_mode(file, directory / file.name)
     return tuple(sorted(changed))

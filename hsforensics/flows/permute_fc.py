@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hsforensics.drafter.config import DrafterConfig, parse_drafter_config, predict_with, read_drafter_config
 from hsforensics.drafter.edits import apply_changes
-from hsforensics.drafter.output import copy_siblings, place_directory, refuse_occupied, write_failed
+from hsforensics.drafter.output import copy_siblings, keep_mode, place_directory, refuse_occupied, write_failed
 from hsforensics.drafter.permute import ascending_order, write_permuted
 from hsforensics.drafter.permute_proof import Proof, prove_equal
 from hsforensics.drafter.plan import plan_changes
@@ -109,6 +109,7 @@ def _write(
             tensors = write_permuted(checkpoint, order, made)
             copy_siblings(config.path, made, weights)
             (made / config.path.name).write_bytes(fixed.raw)
+            keep_mode(config.path, made / config.path.name)
             proof = prove_equal(source, made, order, target, seed)
             place_directory(made, output)
     except OSError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -317,3 +318,23 @@ def test_crlf_tabs_and_exotic_text_survive_the_edit(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_bytes(text.encode())
     _fix(tmp_path, write=True)
     assert (tmp_path / "config.json").read_bytes() == text.replace("[-1, 2,30]", "[3, 31,59]").encode()
+
+
+def test_a_copy_elsewhere_has_the_configs_mode_and_no_copies_of_old_bytes(tmp_path: Path) -> None:
+    source = tmp_path / "drafter"
+    source.mkdir()
+    write_config(source).chmod(0o640)
+    for name in ("config.json.bak", "config.json.undone", "config.json.undone.1", "tokenizer.json"):
+        (source / name).write_text("{}")
+    _fix(source, output=tmp_path / "out")
+    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["config.json", "tokenizer.json"]
+    assert stat.S_IMODE((tmp_path / "out" / "config.json").stat().st_mode) == 0o640
+
+
+def test_a_remedy_names_no_wiring_of_somebody_else(tmp_path: Path) -> None:
+    write_config(tmp_path)
+    for error in (
+        _refused("evidence-ambiguous", tmp_path, report=report(None)),
+        _refused("usage", tmp_path, report=None, wiring=None),
+    ):
+        assert "--wiring STATES" in error.remedy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -111,3 +112,15 @@ def test_with_a_target_the_whole_drafter_is_run_for_the_proof(tmp_path: Path, no
     save_file(tensors, tmp_path / "out" / "w.safetensors")
     with pytest.raises(RuntimeError, match="blocks equal False"):
         prove_equal(drafter, tmp_path / "out", done.order, load_target(target), 0)
+
+
+def test_the_new_checkpoint_has_the_old_modes_and_no_copies_of_old_bytes(tmp_path: Path) -> None:
+    source, out = tmp_path / "drafter", tmp_path / "out"
+    _drafter(source)
+    for name, mode in (("a.safetensors", 0o644), ("config.json", 0o640), ("README.md", 0o755)):
+        (source / name).chmod(mode)
+    for name in ("config.json.bak", "config.json.bak.1", "config.json.undone", "config.json.undone.2"):
+        (source / name).write_text("old")
+    permute_fc(source, _wishes((31, 3, 59)), out)
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in out.iterdir()}
+    assert modes == {"a.safetensors": 0o644, "config.json": 0o640, "README.md": 0o755}
