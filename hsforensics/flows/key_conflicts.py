@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from hsforensics.drafter.config import DrafterConfig, predict_with
 from hsforensics.drafter.keys import IDS_KEYS, ids_keys, layout_of, method_of
@@ -11,8 +12,9 @@ from hsforensics.findings import finding
 from hsforensics.results import Prediction
 from hsforensics.rules.forward import find_serving
 from hsforensics.rules.lookup import EngineVersion
+from hsforensics.rules.rows import AUX_SWITCH
 from hsforensics.rules.tables import ENGINES
-from hsforensics.states import Finding, Severity, show_wiring
+from hsforensics.states import Finding, Severity, Wiring, show_wiring
 
 _READERS = ("sglang", "vllm-v1", "vllm-v2")
 
@@ -46,6 +48,8 @@ def key_conflicts(config: DrafterConfig, architecture: str, layers: int | None) 
     parts = [f"{item.engine} reads {_ids(item)} and serves {show_wiring(item.states)}" for item in predicted]
     severity: Severity = "warning" if len(states) > 1 else "info"
     verdict = "engines would serve different states" if len(states) > 1 else "all of them agree"
+    if len(states) == 1 and len(_with_switch_on(config, architecture, layers)) > 1:
+        severity, verdict = "warning", f"all of them agree only because {AUX_SWITCH} is off: the keys do not"
     message = f"{len(keys)} keys of this config hold layer ids, and {verdict}: {'; '.join(parts) or 'no rule is known'}"
     evidence = "; ".join(f"{key} = {json.dumps(config.get(key))[:60]}" for key in keys)
     where = str(config.path)
@@ -60,6 +64,16 @@ def layout_findings(config: DrafterConfig, read: set[str | None]) -> list[Findin
     evidence = "transformer_layer_config is there, and SGLang reads the sizes from the top level"
     remedy = "Convert the drafter to the flat layout first, or serve it with vLLM."
     return [finding("layout-unread", str(config.path), message, evidence, remedy=remedy, confidence="predicted")]
+
+
+def _with_switch_on(config: DrafterConfig, architecture: str, layers: int | None) -> set[Wiring | None]:
+    """What engines would serve if aux states were not switched off."""
+    eagle = config.get(AUX_SWITCH.partition(".")[0])
+    if not isinstance(eagle, dict) or config.use_aux_hidden_state:
+        return set()
+    on = replace(config, data={**config.data, "eagle_config": {**eagle, "use_aux_hidden_state": True}})
+    found = (_predicted(on, name, architecture, layers) for name in _READERS)
+    return {item.states for item in found if item is not None}
 
 
 def _predicted(config: DrafterConfig, name: str, architecture: str, layers: int | None) -> Prediction | None:

@@ -160,3 +160,12 @@ def test_a_speculators_dflash_drafter_is_written_under_the_key_that_its_loader_r
     fix_config(tmp_path, engine=f"vllm=={version}", write=True, **options)
     assert json.loads((tmp_path / "config.json").read_text())["aux_hidden_state_layer_ids"] == list(wiring)
     assert not fix_config(tmp_path, engine=f"vllm=={version}", **options).pending
+
+
+def test_keys_that_agree_only_because_aux_states_are_off_are_a_warning() -> None:
+    off = {"eagle_aux_hidden_state_layer_ids": [3, 9, 9], "use_aux_hidden_state": False}
+    (fought,) = key_conflicts(_config({**BOTH, "eagle_config": off}), KIMI, 61)
+    assert fought.severity == "warning"
+    assert "only because eagle_config.use_aux_hidden_state is off" in fought.message
+    (agreed,) = key_conflicts(_config({**BOTH, "eagle_config": {**NESTED, "use_aux_hidden_state": False}}), KIMI, 61)
+    assert agreed.severity == "info"
