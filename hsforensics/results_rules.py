@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from hsforensics.results import SCHEMA_VERSION, Provenance
 from hsforensics.states import Finding, State, Wiring
+
+NOWHERE: Final = "nowhere"
+"""The key of an engine that reads no ids, and serves its default."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,7 @@ class RuleAlternative:
         versions: All versions that would do, as a specifier; ``None`` where it is not about versions.
         states: What is served.
         ids: The list to write.
-        key: Where to write it: a config key, or a launch argument.
+        key: Where to write it: a config key, a launch argument, or ``nowhere``.
         cost: What the change costs, in words.
     """
 
@@ -49,9 +52,10 @@ class RulesResult:
         key: Where this engine reads ids: a config key, or a launch argument; ``None`` if nowhere.
         rule: Name of the id rule.
         source: Where it is known from.
-        verified: How it is known.
+        verified: How it is known; ``verified live`` only for a version that was run itself.
         reason: Why the answer is what it is, in words.
         alternatives: Other ways, the cheapest first.
+        seen_live: Versions that were run and followed this very row.
     """
 
     engine: str
@@ -70,5 +74,6 @@ class RulesResult:
     alternatives: tuple[RuleAlternative, ...]
     findings: tuple[Finding, ...]
     provenance: Provenance
+    seen_live: tuple[str, ...] = ()
     kind: Literal["rules"] = "rules"
     schema_version: Literal[1] = SCHEMA_VERSION

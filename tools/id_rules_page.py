@@ -11,7 +11,7 @@ from packaging.version import Version
 from hsforensics.drafter.keys import IDS_KEYS
 from hsforensics.rules.flags import FLAG_SUPPORT
 from hsforensics.rules.functions import DEFAULTS, RULES
-from hsforensics.rules.live import how_known, live_checks, live_loops, versions_seen
+from hsforensics.rules.live import live_checks, live_engines, live_loops, versions_seen
 from hsforensics.rules.lookup import rules_of
 from hsforensics.rules.rows import ConfigReading, IdRule, ModelClass
 from hsforensics.rules.scan import load_scan
@@ -31,7 +31,7 @@ last layer before the final norm.
 
 | word | meaning |
 | --- | --- |
-| verified live | a real engine of this range was given ids, and the states that it served were inferred from values |
+| verified live | engines of the versions named were given ids, and the states served were inferred from values |
 | executed on stubs | the setter's own code was run on stub objects, for every release; where it captures was read |
 | read from source | by reading only |
 | unknown | nobody looked |
@@ -47,8 +47,17 @@ install anyway.
 """
 
 
-_LOOP = """In a real engine, on a CPU: `fix-config` writes ids for a wiring, the engine serves with that config, and the
-states that it serves are inferred from values. All of them were the ones asked for (`tests/sglang/test_loop.py`).
+_LOOP = """On a CPU, with real SGLang and tiny targets (`tests/sglang/test_loop.py`).
+
+A whole engine starts on the very directory that `fix-config --write` left, reads its config with its own code, drafts
+with it, and the states that it serves are inferred from values: the trained ones.
+
+"""
+
+_LISTS = """
+
+For more wirings, without a server: `fix-config` writes ids into a config, this package reads them back, and gives them
+to the setter of the engine's own model. The states that the model then captures are inferred from values: the wiring.
 
 """
 
@@ -80,7 +89,7 @@ def id_rules_page() -> str:
         "## Norms before and after\n\n" + _flags(),
         "## Known faults\n\n" + _faults(),
         "## Seen live\n\n" + _live(),
-        "## The loop, closed\n\n" + _LOOP + _loops(),
+        "## The loop, closed\n\n" + _LOOP + _engines() + _LISTS + _loops(),
     ]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
@@ -116,7 +125,7 @@ def _cells(row: ModelClass, rule: IdRule) -> tuple[str, ...]:
     zero = "yes" if rule.state_zero else "no"
     last = {"captured": "yes", "lost": "no", "crashes": "no: crashes"}[rule.last_state]
     seen = versions_seen(row, rule)
-    known = how_known(row, rule) + (f" ({', '.join(seen)})" if seen else "")
+    known = f"verified live ({', '.join(seen)})" if seen else rule.verified
     inner = f"; as `{row.delegates_to}`" if row.delegates_to else ""
     return (_span(row, rule), f"`{rule.rule}`", f"`{rule.default}`", zero, last, known, f"{rule.source}{inner}")
 
@@ -196,6 +205,11 @@ def _fault_rows() -> Iterator[tuple[str, ...]]:
             yield (choice.engine, "eagle3", "all classes", choice.versions, caveat.text)
 
 
+def _engines() -> str:
+    rows = ((f"{ENGINES[e].title} {v}", f"`{c}`", layers, list(s)) for e, v, c, layers, s in live_engines())
+    return _table(("engine", "class", "L", "written and served"), rows)
+
+
 def _loops() -> str:
     rows = (
         (
@@ -207,7 +221,7 @@ def _loops() -> str:
         )
         for loop in live_loops()
     )
-    return _table(("engine", "class", "L", "written and served", "refused, since not expressible"), rows)
+    return _table(("engine", "class", "L", "written and captured", "refused, since not expressible"), rows)
 
 
 def _live() -> str:

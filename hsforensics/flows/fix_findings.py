@@ -95,6 +95,7 @@ def _caveats(engine: FixEngine, inputs: FixInputs, after: Prediction) -> list[Fi
             *(engine.engine.name, engine.engine.version, serving.architecture),
             at_default=serve(serving, None).states == inputs.wiring,
             method=serving.method,
+            introspected=engine.seen is not None,
         )
     title = engine.engine.title
     return [

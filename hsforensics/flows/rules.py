@@ -17,9 +17,9 @@ from hsforensics.rules.forward import Serving, find_serving, serve
 from hsforensics.rules.functions import NO_STATE, Ids
 from hsforensics.rules.introspect.read import Introspection, introspect
 from hsforensics.rules.inverse import ids_to_write
-from hsforensics.rules.live import how_known
+from hsforensics.rules.live import how_known, versions_seen
 from hsforensics.rules.lookup import caveats_for, find_class, has_rule, parse_engine
-from hsforensics.rules.rows import Method, Verified
+from hsforensics.rules.rows import Method, ModelClass, Verified
 from hsforensics.states import Finding, State, Wiring
 
 
@@ -131,6 +131,7 @@ def _result(
         rule=serving.rule.rule,
         source=serving.rule.source,
         verified=_known(serving, seen),
+        seen_live=_seen_live(serving, seen),
         reason=answer.reason,
         alternatives=answer.alternatives,
         findings=tuple(found),
@@ -144,11 +145,19 @@ def _result(
 
 
 def _known(serving: Serving, seen: Introspection | None) -> Verified:
-    """How the rule is known for this class: better than the row says, if a real engine was seen to follow it."""
+    """How the rule is known for this class: better than the row says, if this very version was seen to follow it."""
     if seen is not None:
         return serving.rule.verified
-    model = find_class(serving.engine.name, serving.engine.version, serving.architecture, serving.method)
-    return how_known(model, serving.rule)
+    return how_known(_class(serving), serving.rule, serving.engine.version)
+
+
+def _seen_live(serving: Serving, seen: Introspection | None) -> tuple[str, ...]:
+    """Versions of the same rule that were run with this class."""
+    return versions_seen(_class(serving), serving.rule) if seen is None else ()
+
+
+def _class(serving: Serving) -> ModelClass:
+    return find_class(serving.engine.name, serving.engine.version, serving.architecture, serving.method)
 
 
 def _failure(serving: Serving, answer: _Answer) -> list[Finding]:
@@ -173,6 +182,7 @@ def _findings(serving: Serving, seen: Introspection | None) -> list[Finding]:
         at_default=False,
         method=serving.method,
         by_hand=True,
+        introspected=seen is not None,
     )
     found += [finding("rule-caveat", where, c.text, serving.rule.source, confidence="predicted") for c in caveats]
     return found

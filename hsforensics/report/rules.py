@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hsforensics.report.console import visible
 from hsforensics.report.findings import print_findings
-from hsforensics.results_rules import RuleAlternative, RulesResult
+from hsforensics.results_rules import NOWHERE, RuleAlternative, RulesResult
 from hsforensics.rules.functions import NO_STATE
 from hsforensics.states import show_wiring
 
@@ -19,7 +19,9 @@ def print_rules(result: RulesResult, out: Console) -> None:
     of = "" if result.method == "eagle3" else f", {result.method}"
     depth = "L not known" if result.layers is None else f"L = {result.layers}"
     _line(out, "engine", f"{result.engine}, {result.architecture}, {depth}{of}")
-    _line(out, "rule", f"{result.rule} ({result.verified}; {result.source})")
+    others = "" if not result.seen_live else f" (this rule was seen live in {', '.join(result.seen_live)})"
+    known = result.verified if result.verified == "verified live" else f"{result.verified}{others}"
+    _line(out, "rule", f"{result.rule}: {known}; {result.source}")
     _line(out, "ids go to", result.key or "nowhere: it never reads any")
     _line(out, "answer", answer(result))
     _line(out, "because", result.reason)
@@ -46,7 +48,8 @@ def answer(result: RulesResult) -> str:
 
 def _way(way: RuleAlternative) -> str:
     where = way.engine if way.versions is None else f"{way.engine.partition('==')[0]} {way.versions}"
-    return f"{way.kind:<9}{where}: {list(way.ids)} in {way.key} serves {show_wiring(way.states)}; {way.cost}"
+    ids = "its default" if way.key == NOWHERE else f"{list(way.ids)} in {way.key}"
+    return f"{way.kind:<9}{where}: {ids} serves {show_wiring(way.states)}; {way.cost}"
 
 
 def _line(out: Console, name: str, value: str) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
 from hsforensics.errors import HsfError
-from hsforensics.results_rules import RuleAlternative
+from hsforensics.results_rules import NOWHERE, RuleAlternative
 from hsforensics.rules.forward import Serving, apply_rule, find_serving
 from hsforensics.rules.functions import Ids
 from hsforensics.rules.inverse import candidates, ids_to_write, versions_that_serve
-from hsforensics.rules.lookup import EngineVersion
+from hsforensics.rules.lookup import EngineVersion, covers
 from hsforensics.rules.tables import ENGINES
 from hsforensics.states import State, show_wiring, state_order
 
@@ -57,10 +57,12 @@ def _here(kind: Kind, serving: Serving, states: tuple[State, ...], cost: str) ->
 def _versions(serving: Serving, states: tuple[State, ...], price: str) -> Iterator[RuleAlternative]:
     engine = serving.engine.name
     for versions in versions_that_serve(states, engine, serving.architecture, serving.layers, serving.method):
+        if covers(versions, serving.engine.version):
+            continue  # it serves them already, once in this order
         start = versions.split(",")[0].removeprefix(">=")
         other = _serving(EngineVersion(engine, start), serving)
         ids = _ids(other, states) if other else None
-        if other is not None and ids is not None and other.engine != serving.engine:
+        if other is not None and ids is not None and where_to_write(other):
             yield _alternative("version", other, states, ids, f"{price}serve with another version", versions)
 
 
@@ -102,4 +104,4 @@ def _ids(serving: Serving, states: tuple[State, ...]) -> Ids | None:
 def _alternative(
     kind: Kind, serving: Serving, states: tuple[State, ...], ids: Ids, cost: str, versions: str | None = None
 ) -> RuleAlternative:
-    return RuleAlternative(kind, str(serving.engine), versions, states, ids, where_to_write(serving) or "nowhere", cost)
+    return RuleAlternative(kind, str(serving.engine), versions, states, ids, where_to_write(serving) or NOWHERE, cost)

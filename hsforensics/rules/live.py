@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from packaging.version import Version
+
 from hsforensics.rules.functions import Ids
 from hsforensics.rules.lookup import covers, rules_of
 from hsforensics.rules.rows import IdRule, ModelClass, Verified
@@ -39,10 +41,10 @@ class LiveCheck:
 
 @dataclass(frozen=True)
 class LiveLoop:
-    """The whole loop in one real engine: ``fix-config`` wrote, the engine served, ``compare`` judged.
+    """``fix-config`` wrote ids, the setter of the engine's own model was given them, ``compare`` judged.
 
     Attributes:
-        served: Wirings that were written and then served, to the state.
+        served: Wirings that were written and then captured, to the state.
         refused: Wirings that ``fix-config`` refused to write.
     """
 
@@ -59,6 +61,13 @@ def live_loops() -> tuple[LiveLoop, ...]:
     """All loops of the record."""
     rows = json.loads(LIVE_FILE.read_text(encoding="utf-8"))["loops"]
     return tuple(LiveLoop(*row[:4], *(tuple(map(tuple, wirings)) for wirings in row[4:])) for row in rows)
+
+
+@cache
+def live_engines() -> tuple[tuple[str, str, str, int, Ids], ...]:
+    """Whole engines that started on the directory that ``fix-config`` wrote: engine, version, class, L, served."""
+    rows = json.loads(LIVE_FILE.read_text(encoding="utf-8"))["engines"]
+    return tuple((*row[:4], tuple(row[4])) for row in rows)
 
 
 @cache
@@ -80,9 +89,9 @@ def _check(
     return LiveCheck(engine, version, architecture, layers, None if ids is None else tuple(ids), states)
 
 
-def how_known(model: ModelClass, rule: IdRule) -> Verified:
-    """How a row is known for one class: live, if a real engine of its range was seen to follow it."""
-    return "verified live" if versions_seen(model, rule) else rule.verified
+def how_known(model: ModelClass, rule: IdRule, version: str) -> Verified:
+    """How a row is known for one class in one version: live only if an engine of this very version was run."""
+    return "verified live" if Version(version).public in versions_seen(model, rule) else rule.verified
 
 
 def versions_seen(model: ModelClass, rule: IdRule) -> tuple[str, ...]:

@@ -138,6 +138,8 @@ def find_reading(
     _engine_row(engine, f"{engine}=={version}")
     choice = runner_choice(engine, version, architecture)
     rows = readings_of(choice.runner if choice else engine, method)
+    if not rows:
+        raise _unknown(f"{engine}=={version}", f"nothing is known of {method} drafters in this engine")
     return _in_range(rows, version, f"{engine}=={version}")
 
 
@@ -155,7 +157,14 @@ def runner_choice(engine: str, version: str, architecture: str | None) -> Runner
 
 
 def caveats_for(
-    engine: str, version: str, architecture: str, *, at_default: bool, method: Method = "eagle3", by_hand: bool = False
+    engine: str,
+    version: str,
+    architecture: str,
+    *,
+    at_default: bool,
+    method: Method = "eagle3",
+    by_hand: bool = False,
+    introspected: bool = False,
 ) -> tuple[Caveat, ...]:
     """Known traps of this version and class.
 
@@ -166,6 +175,7 @@ def caveats_for(
         at_default: Whether the wiring in question is the engine's default, to which some traps do not matter.
         method: Kind of drafter.
         by_hand: Include what matters only to who writes ids by hand.
+        introspected: The rule was read from the engine's own code, so that its version is not in doubt.
 
     Raises:
         HsfError: ``rule-unknown``.
@@ -178,7 +188,7 @@ def caveats_for(
     )
     found = [caveat for row in rows for caveat in row.caveats if not (at_default and caveat.harmless_at_default)]
     found = [caveat for caveat in found if by_hand or not caveat.by_hand]
-    if is_newer(engine, version):
+    if is_newer(engine, version) and not introspected:
         text = f"newer than {ENGINES[engine].newest}, the newest version looked at: its rule is taken to be the same"
         found.append(Caveat(f"{text}; read it from the code with hsforensics rules --introspect, or capture it live"))
     return tuple(found)

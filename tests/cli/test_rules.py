@@ -50,3 +50,14 @@ def test_json_follows_the_published_schema(words: tuple[str, ...]) -> None:
     if words[0] == "--states":
         assert data["expressible"] is (words[1] == "3,31,59")
         assert all(way["ids"] for way in data["alternatives"])
+
+
+def test_an_engine_that_reads_no_ids_serves_its_default_and_nothing_is_written_nowhere() -> None:
+    _, text = _run("--states", "30,2,58", "--architecture", "LlamaForCausalLM", engine="sglang==0.4.7")
+    assert "its default serves [2, 30, 58]" in text
+    assert "in nowhere" not in text
+
+
+def test_a_version_that_was_not_run_is_shown_with_those_that_were() -> None:
+    _, text = _run("--ids", "2,30,58", "--architecture", "LlamaForCausalLM", engine="sglang==0.5.10")
+    assert "executed on stubs (this rule was seen live in 0.5.20)" in text

@@ -11,8 +11,9 @@ import pytest
 from hsforensics.errors import HsfError
 from hsforensics.flows.rules import rules
 from hsforensics.report.rules import answer
-from hsforensics.results_rules import RulesResult
+from hsforensics.results_rules import NOWHERE, RulesResult
 from hsforensics.rules.forward import states_for
+from hsforensics.rules.lookup import covers
 from hsforensics.rules.rows import Method
 from tests.rules.introspect.engines import LLAMA, make_tree
 
@@ -175,3 +176,36 @@ def test_a_class_that_serves_no_state_has_no_ids_but_other_versions_and_engines(
 def test_gemma_in_the_versions_around_the_faulty_ones_takes_ids() -> None:
     for engine, name in (("sglang==0.5.16", "Gemma3ForCausalLM"), ("sglang==0.5.22", "Gemma4ForCausalLM")):
         assert _ask(engine, architecture=name, states=(2, 3, 4)).ids == (1, 2, 3)
+
+
+def test_a_version_that_was_not_run_itself_is_not_verified_live_but_says_which_were() -> None:
+    for version, known in (("0.5.10", "executed on stubs"), ("0.5.20", "verified live")):
+        told = _ask(f"sglang=={version}", architecture="LlamaForCausalLM", ids=(2, 30, 58))
+        assert (told.verified, told.seen_live) == (known, ("0.5.20",))
+
+
+@pytest.mark.parametrize("engine", ["sglang==0.5.16", "sglang==0.4.7", "vllm==0.33.0", "sglang==0.5.23"])
+@pytest.mark.parametrize("architecture", [KIMI, "LlamaForCausalLM"])
+@pytest.mark.parametrize("states", [(31, 3, 59), (30, 2, 58)])
+def test_no_other_version_is_offered_that_holds_the_one_asked_for_or_reads_no_ids(
+    engine: str, architecture: str, states: tuple[int, ...]
+) -> None:
+    if architecture == KIMI and engine == "sglang==0.4.7":
+        return
+    asked = engine.partition("==")[2]
+    for way in _ask(engine, architecture=architecture, states=states).alternatives:
+        assert way.key != NOWHERE or way.kind == "order"
+        assert way.versions is None or not covers(way.versions, asked)
+
+
+def test_whoever_introspects_is_not_told_to(tmp_path: Path) -> None:
+    place = str(make_tree(tmp_path))
+    told = _ask(None, architecture="LlamaForCausalLM", ids=(2, 30, 58), place=place)
+    assert told.engine == "sglang==0.5.99"
+    assert not any("--introspect" in item.message for item in told.findings)
+
+
+def test_a_kind_of_drafter_that_an_engine_has_no_rows_for_is_named() -> None:
+    with pytest.raises(HsfError, match="dflash drafters") as caught:
+        _ask("tensorrt-llm==1.0", ids=(1, 2), method="dflash")
+    assert "()" not in caught.value.message

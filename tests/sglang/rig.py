@@ -113,10 +113,24 @@ def capture_server(
     tp: int = 1,
     middle: bool = False,
     new_tokens: int = 1,
+    written: Path | None = None,
 ) -> Outcome:
-    """The user's way: ``capture --engine sglang`` on a dump, then ``compare``."""
+    """The user's way: ``capture --engine sglang`` on a dump, then ``compare``.
+
+    Args:
+        shop: Makes targets, dumps and drafters.
+        architecture: Of the target.
+        version: Of SGLang.
+        ids: For a drafter of the workshop; or
+        written: a drafter's directory to serve as it is.
+        algorithm: ``none`` serves without a drafter.
+        tree: Draft trees instead of chains.
+        tp: Tensor parallelism.
+        middle: Record middle states, too.
+        new_tokens: To generate for each prompt.
+    """
     target = shop.target(architecture)
-    dump, drafter = shop.dump(target), shop.drafter(ids) if algorithm == "EAGLE3" else None
+    dump, drafter = shop.dump(target), (written or shop.drafter(ids)) if algorithm == "EAGLE3" else None
     out = Path(tempfile.mkdtemp(dir=shop.folder)) / "capture"
     threads = {"SGLANG_CPU_OMP_THREADS_BIND": "0|1"} if tp == 2 else {}
     with _environ(environment(version) | threads):

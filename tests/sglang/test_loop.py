@@ -1,4 +1,9 @@
-"""The loop closed on real SGLang: fix-config writes, the engine serves, and values say that the states are right."""
+"""The loop closed on real SGLang: fix-config writes, the engine serves, and values say that the states are right.
+
+Two ways. For many wirings, the ids that ``fix-config`` wrote are read back and given to the setter of the engine's own
+model, in one process. For one class each, a whole engine starts on the very directory that ``fix-config`` wrote, and
+reads its config with its own code.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +21,7 @@ from hsforensics.rules.introspect.read import introspect
 from hsforensics.rules.lookup import EngineVersion
 from hsforensics.rules.rows import NESTED_IDS
 from tests.sglang.models import LAYERS, TRAINED
-from tests.sglang.rig import OLD, Outcome, Workshop, python_of, sweep
+from tests.sglang.rig import OLD, Outcome, Workshop, capture_server, python_of, sweep
 
 pytestmark = [pytest.mark.sglang, pytest.mark.timeout(600)]
 
@@ -38,6 +43,15 @@ REFUSED = {
 }
 
 
+WHOLE = (
+    ("LlamaForCausalLM", "0.5.20"),
+    ("DeepseekV3ForCausalLM", "0.5.23"),
+    ("GptOssForCausalLM", "0.5.23"),
+    ("Qwen3MoeForCausalLM", "0.5.20"),
+)
+"""A whole engine for each of these, on the directory that was written."""
+
+
 def _written(shop: Workshop, folder: Path, target: Path, version: str, wiring: tuple[int, ...]) -> Path | None:
     """A drafter with the incident's wrong fix, repaired for one engine version; ``None`` when that is refused."""
     drafter = folder / f"{target.name}-{version}-{'.'.join(map(str, wiring))}"
@@ -52,7 +66,7 @@ def _written(shop: Workshop, folder: Path, target: Path, version: str, wiring: t
 
 
 @pytest.mark.parametrize(("architecture", "version"), CASES, ids=" ".join)
-def test_what_fix_config_writes_is_served_and_compare_says_aligned(
+def test_the_ids_that_fix_config_writes_make_the_engines_model_capture_the_wiring(
     shop: Workshop, tmp_path: Path, architecture: str, version: str
 ) -> None:
     target = shop.target(architecture, narrow=version == OLD)
@@ -85,6 +99,19 @@ def _check_contract(
         assert isinstance(outcome, Outcome)
         checked = verify_contract(drafter, engines=(f"sglang=={version}",), capture=Path(outcome.captured.path))
         assert checked.verdict == ("kept" if wiring == TRAINED else "broken"), wiring
+
+
+@pytest.mark.parametrize(("architecture", "version"), WHOLE, ids=" ".join)
+def test_a_whole_engine_serves_the_trained_states_from_the_directory_that_was_written(
+    shop: Workshop, tmp_path: Path, architecture: str, version: str
+) -> None:
+    drafter = _written(shop, tmp_path, shop.target(architecture), version, TRAINED)
+    assert drafter is not None
+    outcome = capture_server(shop, architecture, version, None, written=drafter, new_tokens=8)
+    origin = outcome.captured.provenance
+    assert (origin.engine_version, origin.drafter_path) == (version, str(drafter))
+    assert outcome.truth == TRAINED
+    assert (outcome.compared.served_wiring, outcome.compared.verdict) == (TRAINED, "aligned")
 
 
 @pytest.mark.parametrize("version", ["0.5.20", "0.5.23", OLD])
