@@ -201,8 +201,13 @@ def _rotated(bank: dict[State, Tensor], state: int) -> Tensor:
     return turned
 
 
-def _lagged(bank: dict[State, Tensor], state: int) -> Tensor:
-    return bank[state].roll(1, dims=0)
+def _lagged(bank: dict[State, Tensor], state: int, rows: int) -> Tensor:
+    return bank[state].roll(rows, dims=0)
+
+
+def _two_ranks(bank: dict[State, Tensor], state: int) -> Tensor:
+    """What two ranks hold, added without taking away the middle state that both have."""
+    return bank[state].float() + bank[f"mid:{state - 1}"].float()
 
 
 def _foreign(slot: int, sides: Sides) -> None:
@@ -244,6 +249,31 @@ def _rows(change: Callable[[Tensor], None], slot: int, sides: Sides) -> None:
 
 def _nan(values: Tensor) -> None:
     values[FLOOR] = float("nan")
+
+
+def _inf(values: Tensor) -> None:
+    values[FLOOR] = float("inf")
+
+
+def _overflow(slot: int, sides: Sides) -> None:
+    for values in sides.dump:
+        values[slot] = values[slot].float()
+        values[slot][FLOOR, :4] = 1e5
+
+
+def _narrow(slot: int, sides: Sides) -> None:
+    for values in sides.dump:
+        values[slot] = values[slot][:, :-8].clone()
+
+
+def _batch(sides: Sides) -> None:
+    """The two first samples hold each other's rows, as many as both have."""
+    one, other = sides.dump[:2]
+    for slot in range(len(one)):
+        rows = min(len(one[slot]), len(other[slot]))
+        one[slot], other[slot] = one[slot].clone(), other[slot].clone()
+        kept = one[slot][:rows].clone()
+        one[slot][:rows], other[slot][:rows] = other[slot][:rows], kept
 
 
 def _zero(values: Tensor) -> None:
@@ -349,12 +379,17 @@ FAULTS: tuple[Fault, ...] = (
     _slot("sum of one rank only", partial(_served, _partial), "partial-sum"),
     _slot("state times 1.5", partial(_served, lambda bank, state: bank[state].float() * 1.5), "scaled"),
     _slot("state rotated", partial(_served, _rotated), "rotated"),
-    _slot("rows one late", partial(_served, _lagged), "rows-lagged"),
+    _slot("two ranks added, residual counted twice", partial(_served, _two_ranks), "channel-unidentified"),
+    _slot("rows one late", partial(_served, partial(_lagged, rows=1)), "rows-lagged"),
+    _slot("rows two late", partial(_served, partial(_lagged, rows=2)), "rows-lagged"),
+    _slot("rows one early", partial(_served, partial(_lagged, rows=-1)), "rows-lagged"),
     _slot("rows of another request", _foreign, "rows-foreign"),
     _slot("buffer of a later layer", partial(_served, lambda bank, state: bank[state + 2]), "offset-mixed"),
     _slot("late rows of another sample", _late_rows, "rows-disagree", "rows-foreign", "rows-stale", side="dump"),
     _slot("image tokens differ", _image_tokens, "rows-disagree", side="dump"),
     _slot("NaN row", partial(_rows, _nan), "channel-unreadable", side="dump"),
+    _slot("Inf row", partial(_rows, _inf), "channel-unreadable", side="dump"),
+    _slot("channel of another width", _narrow, "channel-unreadable", side="dump"),
     _slot("half of the rows zero", partial(_rows, _zero), "rows-constant", side="dump"),
     _slot("one row repeated", partial(_rows, _stuck), "rows-constant", side="dump"),
     _slot("rows of other tokens repeated", partial(_rows, _doubled), "rows-duplicate", side="dump"),
@@ -363,11 +398,50 @@ FAULTS: tuple[Fault, ...] = (
     _whole("joined tensor cut along the wrong axis", _woven, "split-width", side="dump"),
     _whole("joined tensor cut at the wrong width", _wrong_width, "split-width", side="dump"),
     _whole("one file made by another rule", _mixed_set, "set-mixed", side="dump"),
+    _whole("rows of two samples exchanged in the batch", _batch, "rows-disagree", "rows-foreign", side="dump"),
     _whole("two channels are one buffer", _equal_channels, "channels-equal", side="dump"),
     _whole("loss mask all zero", _no_mask, "mask-empty", side="dump"),
     _whole("loss mask too short", _short_mask, "mask-length", side="dump"),
 )
 """Every fault of the suite."""
+
+
+def _leading(sides: Sides) -> None:
+    """The dump has one more token in front; its row belongs to nothing."""
+    for number, values in enumerate(sides.dump):
+        sides.tokens[number] = torch.cat([torch.tensor([3]), sides.tokens[number]])
+        values[:] = [torch.cat([channel[:1] * 0.5, channel]) for channel in values]
+
+
+def _padded(sides: Sides) -> None:
+    """The dump goes on with eight rows of one token."""
+    for number, values in enumerate(sides.dump):
+        sides.tokens[number] = torch.cat([sides.tokens[number], torch.full((8,), 2)])
+        extra = [_seeded(8, channel.shape[1], seed=slot).to(channel.dtype) for slot, channel in enumerate(values)]
+        values[:] = [torch.cat(both) for both in zip(values, extra, strict=True)]
+
+
+def _drift(sides: Sides) -> None:
+    """The error of another kernel, which grows with depth."""
+    for values in sides.dump:
+        for slot, share in enumerate((0.003, 0.01, 0.03)):
+            wide = values[slot].float()
+            error = _seeded(*wide.shape, seed=slot) * wide.norm(dim=1, keepdim=True) / wide.shape[1] ** 0.5
+            values[slot] = (wide + share * error).to(values[slot].dtype)
+
+
+HARMLESS: tuple[Fault, ...] = (
+    _whole("one more token in front (BOS)", _leading, "alignment-used", side="dump"),
+    _whole("padded at the end", _padded, "alignment-used", side="dump"),
+    _whole("numeric drift with depth", _drift, "numeric-drift", side="dump"),
+    _slot("a row beyond fp16's range", _overflow, "values-overflow", side="dump"),
+)
+"""What is no fault of the wiring: the verdict stays green, and none of the findings is an error."""
+
+RESHAPING = frozenset(
+    fault.name for fault in FAULTS if {"rows-short", "split-width"} & {*fault.codes} or fault.apply is _narrow
+)
+"""Faults that cut rows or widths: two of them at once cannot be told apart."""
 
 
 # -- scenes -----------------------------------------------------------------------------------------------------
@@ -394,17 +468,19 @@ def synthetic(seed: int = 0, layers: int = 12, width: int = 96, lengths: Sequenc
     return Scene("synthetic stream", layers, truth, tuple(tokens), tuple(banks))
 
 
-def real(model: Path, texts: Sequence[str], rows: int = 96) -> Scene:
-    """States of a real target, computed by transformers, middle states included."""
+def real(
+    model: Path, texts: Sequence[str], rows: int = 96, *, name: str = "SmolLM2-135M", device: str = "cpu"
+) -> Scene:
+    """States of a real target, computed by transformers in bf16 on a device, middle states included."""
     from transformers import AutoTokenizer
 
     from hsforensics.capture.reference import reference_bank
     from hsforensics.capture.transformers_model import load_reference
     from hsforensics.models.target import load_target
 
-    reference = load_reference(load_target(model), "bf16", "cpu")
+    reference = load_reference(load_target(model), "bf16", device)
     tokenizer = AutoTokenizer.from_pretrained(model)
     tokens = tuple(torch.tensor(tokenizer(text)["input_ids"][:rows]) for text in texts)
     banks = tuple(reference_bank(reference, ids, middle=True) for ids in tokens)
     layers = len(reference.layers)
-    return Scene("SmolLM2-135M", layers, (2, layers // 2, layers - 3), tokens, banks)
+    return Scene(name, layers, (2, layers // 2, layers - 3), tokens, banks)
