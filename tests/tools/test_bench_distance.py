@@ -1,4 +1,4 @@
-"""The bandwidth bench runs anywhere; on a GPU it must reach its goal."""
+"""The bandwidth bench runs anywhere, and counts the bytes that it must read."""
 
 import json
 import subprocess
