@@ -232,7 +232,8 @@ def finding(
     remedy: str | None = None,
     severity: Severity | None = None,
     confidence: Literal["measured", "predicted", "claimed"] = "measured",
+    share: float | None = None,
 ) -> Finding:
     """Build a finding of a catalogued kind; severity and remedy default to the kind's own."""
     kind = CATALOGUE[code]
-    return Finding(code, severity or kind.severity, where, message, evidence, remedy or kind.remedy, confidence)
+    return Finding(code, severity or kind.severity, where, message, evidence, remedy or kind.remedy, confidence, share)

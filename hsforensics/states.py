@@ -93,6 +93,7 @@ class Finding:
         evidence: The numbers behind it.
         remedy: What to do next, as a command where there is one.
         confidence: ``measured`` from values, ``predicted`` from a rule or a config, ``claimed`` by a label.
+        share: How much of what is wrong at this place the finding explains, 0 to 1; ``None`` where that has no measure.
     """
 
     code: str
@@ -102,6 +103,7 @@ class Finding:
     evidence: str
     remedy: str
     confidence: Literal["measured", "predicted", "claimed"] = "measured"
+    share: float | None = None
 
 
 def parse_state(text: str) -> State:

@@ -18,6 +18,7 @@ from itertools import combinations
 from pathlib import Path
 
 import torch
+from pydantic import TypeAdapter
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
@@ -260,8 +261,7 @@ def run(name: str, model: Path, device: str, kept: Path) -> None:
 
 def load(kept: Path) -> Part:
     """What ``run`` kept."""
-    found = json.loads(kept.read_text(encoding="utf-8"))
-    return Part(**{key: tuple(value) if isinstance(value, list) else value for key, value in found.items()})
+    return TypeAdapter(Part).validate_json(kept.read_text(encoding="utf-8"))
 
 
 def main() -> int:

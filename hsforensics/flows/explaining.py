@@ -68,7 +68,8 @@ class Explainer:
             f"explains {found.share:.0%} of the misfit"
         )
         message = f"{item.label} holds {found.words}"
-        notes = [finding(kind, item.label, message, evidence, severity="error") for kind in found.kinds]
+        share = min(1.0, max(0.0, found.share))
+        notes = [finding(kind, item.label, message, evidence, severity="error", share=share) for kind in found.kinds]
         return replace(item, explanation=found, findings=(*item.findings, *notes))
 
     def _rows_away(self, item: Evidence) -> Evidence:
@@ -85,7 +86,11 @@ class Explainer:
         tokens = [self._tokens(number)[mask] for number, mask in _finite_rows(item)]
         which = describe_rows(partly.away, tokens)
         message = f"{item.label} holds {show_state(state)} in {partly.share:.0%} of its rows only, not in {which}"
-        notes = [finding("rows-disagree", item.label, message, f"{item.match.tokens} rows compared")]
+        notes = [
+            finding(
+                "rows-disagree", item.label, message, f"{item.match.tokens} rows compared", share=1.0 - partly.share
+            )
+        ]
         case = self._case(item)
         source = origins(case, state) if len(case.values) else None
         if source is not None and source.elsewhere >= FOREIGN_SHARE * (1.0 - partly.share):

@@ -82,12 +82,16 @@ def _difference(
 ) -> Finding:
     trained, served = (tuple(side) for side in zip(*pairs, strict=True))
     evidence = f"trained {show_wiring(trained)}, served {show_wiring(served)}"
+    share = sum(None not in pair and pair[0] != pair[1] for pair in pairs) / len(pairs)  # slots that it is about
     if None not in (*trained, *served) and sorted(map(str, trained)) == sorted(map(str, served)):
-        return finding("channel-order", "served", "the engine feeds the trained states in another order", evidence)
+        return finding(
+            "channel-order", "served", "the engine feeds the trained states in another order", evidence, share=share
+        )
     if uniform:
         step = offsets[0] or 0
         way = "deeper" if step > 0 else "shallower"
         message = f"every served state lies {abs(step)} layer{'s'[: abs(step) != 1]} {way} than the trained one"
-        return finding("offset-uniform", "served", message, evidence)
+        return finding("offset-uniform", "served", message, evidence, share=share)
     shown = ", ".join("?" if offset is None else f"{offset:+d}" for offset in offsets)
-    return finding("offset-mixed", "served", f"served and trained states differ by [{shown}]", evidence)
+    message = f"served and trained states differ by [{shown}]"
+    return finding("offset-mixed", "served", message, evidence, share=share)

@@ -30,6 +30,7 @@ def print_findings(findings: Sequence[Finding], out: Console) -> None:
         item = group[0]
         head = Text.assemble((item.severity, _STYLES[item.severity]), visible(f" {item.code}: {item.message}"))
         mark = "" if item.confidence == "measured" else f" ({item.confidence})"
+        mark += f" [{_shares(group)}]" if item.share is not None else ""
         place = _places(group)
         out.print()
         out.print(head)
@@ -53,6 +54,16 @@ def _grouped(findings: Sequence[Finding]) -> list[list[Finding]]:
 def _in_file(item: Finding) -> bool:
     """Whether a place is a channel of a sample, of which there may be many."""
     return ", " in item.where
+
+
+def _shares(group: Sequence[Finding]) -> str:
+    """How much the findings of a group explain, from the least to the most."""
+    found = sorted({f"{item.share:.0%}": item.share for item in group if item.share is not None}.items(), key=_second)
+    return f"explains {' to '.join(dict.fromkeys((found[0][0], found[-1][0])))}"
+
+
+def _second(item: tuple[str, float]) -> float:
+    return item[1]
 
 
 def _places(group: Sequence[Finding]) -> str:

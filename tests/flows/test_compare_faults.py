@@ -248,3 +248,18 @@ def test_a_slot_that_is_ambiguous_but_certainly_another_state_makes_the_pair_mis
     (mixed,) = (item for item in result.findings if item.code == "offset-mixed")
     assert "slot 2" in mixed.evidence
     assert "draft-eval" in mixed.remedy
+
+
+def test_stacked_findings_say_how_much_each_explains() -> None:
+    by_code = {fault.name: fault for fault in FAULTS}
+    both = (by_code["every state one deeper"], by_code["state after an RMS norm"])
+    found = {item.code: item.share for item in inject(scene(), "bf16", both).result.findings}
+    wiring = next(share for code, share in found.items() if code.startswith("offset-"))
+    assert wiring == pytest.approx(2 / 3)  # two slots of three; the third is explained by the norm
+    assert found["norm-applied"] is not None
+    assert 0.9 < found["norm-applied"] <= 1.0
+    late = inject(scene(), "bf16", (by_code["late rows of another sample"],)).result
+    shares = [item.share for item in late.findings if item.code == "rows-disagree"]
+    assert shares == [pytest.approx(43 / 192)]  # as many as the other sample has so late
+    healthy_shares = {item.share for item in judge(healthy(scene(), NOISES["bf16"])).findings}
+    assert healthy_shares == {None}

@@ -105,3 +105,12 @@ def test_a_state_that_is_only_nearest_is_not_said_to_be_held() -> None:
     text = printed(replace(base, channels=(alien,)))
     assert "nearest: state 3" in text
     assert "holds: state 3" not in text
+
+
+def test_the_share_that_a_finding_explains_stands_with_its_evidence(tmp_path: Path) -> None:
+    world = make_world()
+    dump = write_dump(world, tmp_path / "dump", (3, 6, 9, POSTNORM))
+    result = compare(dump, write_bank(world, tmp_path / "bank", served=(3, 6, 10)))
+    assert [item.share for item in result.findings if item.code == "offset-mixed"] == [1 / 3]
+    assert "served [3, 6, 10] [explains 33%]" in printed(result)
+    assert "explains" not in printed(compare(dump, write_bank(world, tmp_path / "right", served=(3, 6, 9))))
