@@ -115,10 +115,22 @@ _KINDS = (
     ),
     # -- config and rules ---------------------------------------------------------------------------------------
     FindingKind(
+        "serving-unchecked",
+        "warning",
+        "Nothing was given that says which states will be served.",
+        "Add --engine NAME==VERSION, or a CAPTURE of the running engine.",
+    ),
+    FindingKind(
         "predicted-not-measured",
         "info",
         "What the edited config will serve follows from a rule; nobody has measured it yet.",
         "Capture the restarted engine and compare again.",
+    ),
+    FindingKind(
+        "ids-lost",
+        "error",
+        "The engine captures fewer states than ids were given, so fc gets another width than it was trained with.",
+        "Leave out ids that are doubled or outside of the model: hsforensics rules --states says what to write.",
     ),
     FindingKind(
         "ids-absent",

@@ -71,10 +71,13 @@ def rules_command(
 
 
 def exit_code(result: RulesResult) -> int:
-    """3 when states cannot be asked for, 1 when the engine fails or denies the tables, else 0."""
+    """3 when states cannot be asked for; 1 when the engine fails, loses ids, or denies the tables; else 0."""
     if result.expressible is False:
         return EXIT_REFUSED
-    denied = any(item.code == "rule-introspected" and item.severity != "info" for item in result.findings)
+    denied = any(
+        item.code == "ids-lost" or (item.code == "rule-introspected" and item.severity != "info")
+        for item in result.findings
+    )
     return EXIT_DIFFERENCE if result.states is None or denied else EXIT_GOOD
 
 

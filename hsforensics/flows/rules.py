@@ -161,9 +161,11 @@ def _class(serving: Serving) -> ModelClass:
 
 
 def _failure(serving: Serving, answer: _Answer) -> list[Finding]:
-    """The engine fails with what was asked, or serves no state at all."""
+    """The engine fails with what was asked, serves no state at all, or fewer than were asked for."""
     if answer.states is not None:
-        return []
+        lost = 0 if answer.ids is None else len(answer.ids) - len(answer.states)
+        message = f"only {len(answer.states)} of {len(answer.ids or ())} ids are captured"
+        return [finding("ids-lost", str(serving), message, answer.reason, confidence="predicted")] if lost > 0 else []
     with_ids = "no ids" if answer.ids is None else f"ids {list(answer.ids)}"
     does = "serves no state of the target" if serving.rule.rule in NO_STATE else "fails"
     message = f"{serving.engine.title} {does} with {with_ids}"

@@ -61,8 +61,9 @@ def verify_contract(
         *(_target_findings(target, contract) if target else ()),
         *(item for pair in zip(servings, predicted, strict=True) for item in _engine_findings(*pair, contract)),
         *(_capture_findings(opened, contract, slots, rows) if opened else ()),
+        *(() if servings or opened else (_unchecked(drafter),)),
     ]
-    compared = opened is None or (rows > 0 and all(slot.status != "unknown" for slot in slots))
+    compared = bool(servings) if opened is None else rows > 0 and all(slot.status != "unknown" for slot in slots)
     broken = any(item.severity == "error" for item in found)
     return ContractResult(
         action="verify",
@@ -88,6 +89,11 @@ def verify_contract(
             else None,
         ),
     )
+
+
+def _unchecked(drafter: Path) -> Finding:
+    message = "weights and switches agree, but which states will be served was not checked"
+    return finding("serving-unchecked", str(drafter), message, "neither an engine nor a capture was given")
 
 
 def _serving(text: str, architecture: str | None, contract: Contract) -> Serving:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _VERDICTS = {
     "kept": "Kept: everything that was given agrees with the contract.",
     "broken": "Broken: see the findings of severity error.",
-    "undecided": "Undecided: what was given could not be compared with the contract's values.",
+    "undecided": "Undecided: what was given does not say whether the promised states will be served.",
 }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hsforensics.cli.rules import exit_code
 from hsforensics.errors import HsfError
 from hsforensics.flows.rules import rules
 from hsforensics.report.rules import answer
@@ -209,3 +210,13 @@ def test_a_kind_of_drafter_that_an_engine_has_no_rows_for_is_named() -> None:
     with pytest.raises(HsfError, match="dflash drafters") as caught:
         _ask("tensorrt-llm==1.0", ids=(1, 2), method="dflash")
     assert "()" not in caught.value.message
+
+
+@pytest.mark.parametrize("ids", [(-1, 2, 30), (2, 30, 300), (2, 2, 30)])
+def test_ids_of_which_only_some_are_captured_are_an_error(ids: tuple[int, ...]) -> None:
+    """Two states cannot feed an fc that was trained on three."""
+    found = _ask(ids=ids)
+    assert found.states == (2, 30)
+    assert "ids-lost" in _codes(found)
+    assert exit_code(found) == 1
+    assert exit_code(_ask(ids=(2, 30, 58))) == 0
