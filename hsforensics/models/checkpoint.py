@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hsforensics.errors import HsfError
 from hsforensics.models.safe_load import load_torch_file
@@ -38,10 +38,13 @@ class Checkpoint:
     Attributes:
         path: The directory.
         tensors: Name -> place, shape and dtype.
+        code: Error code for the user's message when a file turns out to be torn.
     """
 
     path: Path
     tensors: dict[str, TensorInfo]
+    code: str
+    _loaded: dict[Path, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def tensor(self, name: str) -> Tensor:
         """The whole tensor, on the CPU, in its stored dtype."""
@@ -52,8 +55,9 @@ class Checkpoint:
             with safe_open(info.file, framework="pt") as file:
                 found: Tensor = file.get_tensor(name)
             return found
-        state = load_torch_file(info.file, "target-unreadable")
-        found = state[name]
+        if info.file not in self._loaded:  # torch files come whole: one check and one load for all of their tensors
+            self._loaded[info.file] = load_torch_file(info.file, self.code)
+        found = self._loaded[info.file][name]
         return found
 
     def rows(self, name: str, indices: Tensor) -> Tensor:
@@ -92,7 +96,7 @@ def open_checkpoint(path: Path, code: str) -> Checkpoint:
     tensors: dict[str, TensorInfo] = {}
     for file in files:
         tensors.update(_list_tensors(file, code))
-    return Checkpoint(path, tensors)
+    return Checkpoint(path, tensors, code)
 
 
 def read_json(path: Path, code: str) -> dict[str, object]:

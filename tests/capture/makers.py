@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
+import pytest
 import torch
 
 from hsforensics.capture.store import ManifestHeader, RequestTensors, by_depth
+from hsforensics.errors import HsfError
 from hsforensics.states import State
 
 STATES: tuple[State, ...] = (0, 1, "mid:1", 2, "postnorm")
@@ -49,3 +52,13 @@ def request(
         served=tuple(draw(head.hidden_size) for _ in range(head.served)),
         fc_input=draw(head.hidden_size * head.served) if fc_input else None,
     )
+
+
+def code_of(call: Callable[[], object]) -> str:
+    with pytest.raises(HsfError) as caught:
+        call()
+    return caught.value.code
+
+
+def names_beside(path: Path) -> list[str]:
+    return sorted(file.name for file in path.parent.iterdir() if file != path)

@@ -8,7 +8,6 @@ import os
 import shutil
 import stat
 import struct
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,23 +28,7 @@ from hsforensics.capture.store import (
 from hsforensics.errors import HsfError
 from hsforensics.states import State
 from tests.capture import makers
-
-
-@pytest.fixture
-def capture(tmp_path: Path) -> Capture:
-    head = makers.header(served=2)
-    return write_capture(tmp_path / "cap", head, [makers.request(rows, head, seed=rows) for rows in (3, 5)])
-
-
-def code_of(call: Callable[[], object]) -> str:
-    with pytest.raises(HsfError) as caught:
-        call()
-    return caught.value.code
-
-
-def names_beside(path: Path) -> list[str]:
-    return sorted(file.name for file in path.parent.iterdir() if file != path)
-
+from tests.capture.makers import code_of
 
 # -- round trip ------------------------------------------------------------------------------------------------------
 
