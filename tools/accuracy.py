@@ -1,9 +1,10 @@
 """Inject every fault into healthy pairs, singly and stacked, under noise, and write what compare said of each.
 
-    python tools/accuracy.py [--model .cache/smollm2] [--scene NAME] [--device cuda] [--check]
+    python tools/accuracy.py [--model .cache/smollm2] [--scene NAME] [--device cuda] [--jobs N] [--check]
 
 Writes ``docs/accuracy.md``; exits 1 when a fault came out green, or healthy data raised an alarm. With ``--scene`` one
-scene is run and the others are taken from the last run; without all of them nothing is written.
+scene is run and the others are taken from the last run; without all of them nothing is written. ``--jobs`` changes the
+time, never the page.
 """
 
 from __future__ import annotations
@@ -12,20 +13,19 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations
 from pathlib import Path
 
 import torch
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
-from faults import FAULTS, HARMLESS, NOISES, RESHAPING, Fault, Scene, healthy, judge, real, synthetic  # noqa: E402
-
-from hsforensics.results import CompareResult  # noqa: E402
+from faults import FAULTS, HARMLESS  # noqa: E402
+from injections import BY_NAME, Outcome, alone, inject_all, stackable, task_of  # noqa: E402
+from scenes import NOISES, Scene, real, synthetic  # noqa: E402
 
 PAGE = ROOT / "docs" / "accuracy.md"
 WORDS = {
@@ -36,92 +36,12 @@ WORDS = {
 }
 """Outcome of a fault -> what it means."""
 
-WIRING = {"offset-uniform", "offset-mixed", "channel-order"}
-"""Findings that say that served states are not the trained ones."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What compare said of one injection."""
-
-    scene: str
-    noise: str
-    faults: tuple[Fault, ...]
-    result: CompareResult
-
-    @property
-    def green(self) -> bool:
-        """Aligned, without any finding of severity error."""
-        return self.result.verdict == "aligned" and not self._errors()
-
-    @property
-    def harmless(self) -> bool:
-        """Whether green is the right answer."""
-        return not self.faults or self.faults[0] in HARMLESS
-
-    def _errors(self) -> list[str]:
-        return [item.code for item in self.result.findings if item.severity == "error"]
-
-    def names(self, fault: Fault) -> bool:
-        """Whether a finding names the fault."""
-        codes = {item.code for item in self.result.findings}
-        wanted = set(fault.codes)
-        if len(self.faults) > 1 and wanted & WIRING:  # what is uniform alone is mixed beside a second fault
-            wanted |= WIRING
-        return not codes.isdisjoint(wanted)
-
-    @property
-    def word(self) -> str:
-        """The outcome of a single fault, or of healthy data."""
-        if self.harmless:
-            return "green" if self.green else "alarm" if self._errors() else "open"
-        if self.green:
-            return "green"
-        if self.names(self.faults[0]):
-            return "named"
-        return "open" if self.result.verdict == "undecided" and not self._errors() else "other"
-
-
-def inject(scene: Scene, noise: str, faults: Sequence[Fault]) -> Outcome:
-    """Break a healthy pair; a fault of one slot goes to slot 1, a second one to slot 0."""
-    sides = healthy(scene, NOISES[noise])
-    slots = iter((1, 0))
-    for fault in faults:
-        fault.inject(sides, next(slots) if fault.slots else 1)
-    return Outcome(scene.name, noise, tuple(faults), judge(sides))
-
-
-def stackable() -> Iterator[tuple[Fault, Fault]]:
-    """Pairs of which at least one is a fault of one slot: wiring first, then slots, then what cuts whole dumps."""
-    for pair in combinations(FAULTS, 2):
-        one, other = sorted(pair, key=_turn)
-        if (one.slots or other.slots) and not {one.name, other.name} <= RESHAPING:
-            yield one, other
-
-
-def _turn(fault: Fault) -> int:
-    return 1 if fault.slots else 0 if fault.side == "served" else 2
-
-
-def _alone() -> list[tuple[Fault, ...]]:
-    return [(), *((fault,) for fault in (*FAULTS, *HARMLESS))]
-
-
-def single(scene: Scene, noises: Sequence[str]) -> list[Outcome]:
-    """Healthy data and every fault alone, under every noise."""
-    return [inject(scene, noise, faults) for noise in noises for faults in _alone()]
-
-
-def stacked(scene: Scene, noise: str, every: int = 1) -> list[Outcome]:
-    """Every ``every``-th pair of faults, under one noise."""
-    return [inject(scene, noise, pair) for number, pair in enumerate(stackable()) if number % every == 0]
-
 
 def single_table(outcomes: Sequence[Outcome], noises: Sequence[str]) -> str:
     """Faults by noises, in words."""
     found = {(item.faults, item.noise): item.word for item in outcomes}
     lines = [f"| fault | {' | '.join(noises)} |", f"| --- |{' --- |' * len(noises)}"]
-    for faults in _alone():
+    for faults in alone():
         name = f"{faults[0].name} ({faults[0].side})" if faults else "**healthy**"
         lines.append(f"| {name} | {' | '.join(found[faults, noise] for noise in noises)} |")
     return "\n".join(lines)
@@ -149,7 +69,8 @@ class Part:
     """What a page says of one scene; kept as JSON, so that scenes can be run one at a time."""
 
     name: str
-    device: str
+    states_on: str
+    distances_on: str
     table: str
     lines: tuple[str, ...]
     judged: int
@@ -157,22 +78,34 @@ class Part:
     faults: tuple[str, ...]
 
 
-def part_of(scene: Scene, device: str, every: int) -> Part:
+STACKED = ("bf16", "fp8")
+"""Noises under which pairs of faults are injected."""
+
+
+def part_of(scene: Scene, device: str, every: int, jobs: int = 1) -> Part:
     """Run one scene: singles under every noise, every ``every``-th pair under two."""
-    print(f"{scene.name}: single faults", file=sys.stderr, flush=True)
-    outcomes, lines = single(scene, list(NOISES)), []
-    table = single_table(outcomes, list(NOISES))
-    for noise in ("bf16", "fp8"):
-        print(f"{scene.name}: stacked faults under {noise}", file=sys.stderr, flush=True)
-        pairs = stacked(scene, noise, every)
-        lines.append(stacked_line(pairs))
-        outcomes += pairs
-    return Part(scene.name, device, table, tuple(lines), len(outcomes), tuple(wrong(outcomes)), fault_names())
+    pairs = list(stackable())[::every]
+    tasks = [task_of(noise, faults) for noise in NOISES for faults in alone()]
+    singles = len(tasks)
+    tasks += [task_of(noise, pair) for noise in STACKED for pair in pairs]
+    print(f"{scene.name}: {len(tasks)} injections, {jobs} at a time", file=sys.stderr, flush=True)
+    outcomes = inject_all(scene, tasks, device=device, jobs=jobs)
+    return Part(
+        name=scene.name,
+        states_on=_shown([scene.device]),
+        distances_on=_shown(item.result.provenance.device for item in outcomes),
+        table=single_table(outcomes[:singles], list(NOISES)),
+        lines=tuple(stacked_line([item for item in outcomes[singles:] if item.noise == noise]) for noise in STACKED),
+        judged=len(outcomes),
+        wrong=tuple(wrong(outcomes)),
+        faults=tuple(BY_NAME),
+    )
 
 
-def fault_names() -> tuple[str, ...]:
-    """Names of everything that is injected, in order."""
-    return tuple(fault.name for fault in (*FAULTS, *HARMLESS))
+def _shown(devices: Iterable[str | None]) -> str:
+    """Devices as results name them -> as the page does: said by what ran, not by what was asked for."""
+    names = {"cpu": "a CPU", **({"cuda:0": torch.cuda.get_device_name(0)} if torch.cuda.is_available() else {})}
+    return ", ".join(sorted({names.get(str(device), str(device)) for device in devices}))
 
 
 def page(parts: Sequence[Part]) -> str:
@@ -185,9 +118,9 @@ def page(parts: Sequence[Part]) -> str:
         "others hold states of real targets for four stretches of this project's license text (96 tokens each, bf16,",
         "middle states included): SmolLM2-135M, and the trained target of `fixtures/incident`.",
         "",
-        "| scene | states computed on |",
-        "| --- | --- |",
-        *(f"| {part.name} | {part.device} |" for part in parts),
+        "| scene | states computed on | distances computed on |",
+        "| --- | --- | --- |",
+        *(f"| {part.name} | {part.states_on} | {part.distances_on} |" for part in parts),
         "",
         "| word | meaning |",
         "| --- | --- |",
@@ -249,36 +182,49 @@ def make_scene(name: str, model: Path, device: str) -> Scene:
     return real(path, license_texts(), name=name, device=device)
 
 
-def run(name: str, model: Path, device: str, kept: Path) -> None:
+def run(name: str, model: Path, device: str, jobs: int, kept: Path) -> None:
     """Run one scene, and keep what the page needs of it."""
-    torch.manual_seed(0)
-    used = "cpu" if name == "synthetic stream" else device
-    shown = torch.cuda.get_device_name() if used == "cuda" else "a CPU"
-    part = part_of(make_scene(name, model, used), shown, EVERY[name])
+    part = part_of(make_scene(name, model, device), device, EVERY[name], jobs)
     kept.parent.mkdir(parents=True, exist_ok=True)
     kept.write_text(json.dumps(asdict(part)), encoding="utf-8")
 
 
-def load(kept: Path) -> Part:
-    """What ``run`` kept."""
-    return TypeAdapter(Part).validate_json(kept.read_text(encoding="utf-8"))
+def load(kept: Path) -> Part | None:
+    """What ``run`` kept; ``None`` when nothing, or by a version that kept something else."""
+    try:
+        return TypeAdapter(Part).validate_json(kept.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValidationError):
+        return None
 
 
-def main() -> int:
-    """Run the scenes that are asked for; write the page from all that are kept, unless ``--check``."""
+def options() -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", type=Path, default=ROOT / ".cache" / "smollm2")
     parser.add_argument("--check", action="store_true", help="Write no page.")
     parser.add_argument("--scene", action="append", choices=list(EVERY), help="Run this one only; others as kept.")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="Where real states are computed.")
+    parser.add_argument(
+        "--device", choices=("cpu", "cuda"), default="cpu", help="Where real states and all distances are computed."
+    )
+    parser.add_argument("--jobs", type=int, default=1, help="Processes that judge at once.")
     parser.add_argument("--keep", type=Path, default=ROOT / ".cache" / "accuracy", help="Folder of finished scenes.")
     chosen = parser.parse_args()
+    if chosen.jobs < 1:
+        parser.error(f"--jobs must be 1 or more, got {chosen.jobs}")
+    if chosen.device == "cuda" and not torch.cuda.is_available():
+        parser.error("--device cuda: torch sees no CUDA device here; use --device cpu")
+    return chosen
+
+
+def main() -> int:
+    """Run the scenes that are asked for; write the page from all that are kept, unless ``--check``."""
+    chosen = options()
     kept = {name: chosen.keep / f"{name.replace(' ', '-')}.json" for name in EVERY}
     for name in chosen.scene or EVERY:
         if name != "SmolLM2-135M" or (chosen.model / "model.safetensors").exists():
-            run(name, chosen.model, chosen.device, kept[name])
-    parts = [load(path) for path in kept.values() if path.exists()]
-    stale = [part.name for part in parts if part.faults != fault_names()]
+            run(name, chosen.model, chosen.device, chosen.jobs, kept[name])
+    parts = [part for part in map(load, kept.values()) if part is not None]
+    stale = [part.name for part in parts if part.faults != tuple(BY_NAME)]
     if len(parts) == len(EVERY) and not stale and not chosen.check:
         PAGE.write_text(page(parts), encoding="utf-8")
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -12,22 +13,9 @@ from hypothesis import strategies as st
 
 from hsforensics.results import CompareResult
 from tests.real import smollm2
-from tools.accuracy import (
-    FAULTS,
-    HARMLESS,
-    NOISES,
-    Fault,
-    Scene,
-    healthy,
-    inject,
-    judge,
-    license_texts,
-    real,
-    stackable,
-    synthetic,
-    wrong,
-)
-from tools.faults import Sides
+from tools.accuracy import license_texts, wrong
+from tools.injections import FAULTS, HARMLESS, Fault, inject, stackable
+from tools.scenes import NOISES, Scene, Sides, healthy, inputs_of, judge, real, synthetic
 
 
 @cache
@@ -102,6 +90,14 @@ def test_drift_that_grows_with_depth_is_numerics_and_not_wiring() -> None:
     assert [item.where for item in drift] == ["dump"]
     assert result.verdict != "misaligned"
     assert not [item for item in result.findings if item.severity == "error"]
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda:0"])
+def test_the_capture_says_where_its_states_were_computed(device: str) -> None:
+    made_there = replace(small(), device=device)
+    bank = inputs_of(healthy(made_there, NOISES["none"])).bank
+    assert bank is not None
+    assert bank.manifest.device == device
 
 
 def test_both_sides_rotated_alike_agree_although_no_state_fits() -> None:

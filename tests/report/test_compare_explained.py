@@ -13,7 +13,8 @@ from hsforensics.report.schema import to_json
 from hsforensics.results import CompareResult
 from hsforensics.states import POSTNORM
 from tests.world import World, make_world, write_bank, write_dump
-from tools.accuracy import FAULTS, inject, synthetic
+from tools.accuracy import synthetic
+from tools.injections import FAULTS, inject
 
 
 def shown(result: CompareResult) -> str:

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
-from tools.accuracy import EVERY, FAULTS, HARMLESS, NOISES, PAGE, Part, fault_names, load, page, wrong
+from tools.accuracy import BY_NAME, EVERY, FAULTS, HARMLESS, NOISES, PAGE, Part, load, options, page, wrong
 
 TEXT = PAGE.read_text(encoding="utf-8")
 
@@ -39,11 +40,36 @@ def test_the_page_has_no_false_all_clear_and_no_false_alarm() -> None:
 
 def test_a_scene_is_kept_as_it_was_and_shown(tmp_path: Path) -> None:
     kept = tmp_path / "one.json"
-    part = Part("a scene", "a CPU", "| t |", ("| line |",), 3, ("a scene, bf16: healthy: misaligned",), fault_names())
+    alarm = ("a scene, bf16: healthy: misaligned",)
+    part = Part("a scene", "a CPU", "some GPU", "| t |", ("| line |",), 3, alarm, tuple(BY_NAME))
     kept.write_text(json.dumps(part.__dict__), encoding="utf-8")
     assert load(kept) == part
     text = page([part])
     assert "Of 3 judgements, 1 were false" in text
-    assert "| a scene | a CPU |" in text
-    with pytest.raises(FileNotFoundError):
-        load(tmp_path / "none.json")
+    assert "| a scene | a CPU | some GPU |" in text
+
+
+def test_what_is_not_there_or_was_kept_by_another_version_is_none(tmp_path: Path) -> None:
+    old = tmp_path / "old.json"
+    old.write_text(json.dumps({"name": "a scene", "device": "a CPU"}), encoding="utf-8")
+    assert load(old) is None
+    assert load(tmp_path / "none.json") is None
+
+
+@pytest.mark.parametrize("wrong_words", [("--jobs", "0"), ("--jobs", "-2"), ("--device", "tpu")])
+def test_a_wrong_command_line_is_refused(
+    wrong_words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["accuracy.py", *wrong_words])
+    with pytest.raises(SystemExit) as stopped:
+        options()
+    assert stopped.value.code == 2
+    assert wrong_words[0] in capsys.readouterr().err
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["accuracy.py", "--device", "cuda"])
+    with pytest.raises(SystemExit):
+        options()
+    assert "use --device cpu" in capsys.readouterr().err
