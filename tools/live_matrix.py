@@ -37,6 +37,11 @@ rule predicts for these ids.
 The dump of 0.5.12.post1 holds that engine's own states: its latent attention needs a kernel that has no stand-in here,
 so it computes other numbers than transformers, at the same places. Its rows prove the meaning of ids, nothing else.
 
+`every_rank`: what both ranks serve is recorded and compared. `deferred`: as on GPUs that fuse it with the next layer's
+norm, the all-reduce after each MLP is left to the next layer; only SGLang's decision to do so is forced, since it says
+no on a CPU. Qwen3Moe reduces before it hands a state on. GptOss of 0.5.20 does not: each rank serves its share, and
+compare adds the ranks up (sum less the middle state) to name the state.
+
 Gemma3 serves no state at all in both versions: SGLang leaves the residual out, so compare must refuse to name a state,
 and the capture itself reports `served-off-bank`. On 0.5.20 the id -1 kills a Llama target at its first forward pass.
 """
@@ -92,6 +97,10 @@ def _shown(outcome: Outcome | str, expected: Any) -> tuple[str, ...]:
     compared = outcome.compared
     inferred = compared.served_wiring
     rule = _predicted(compared.predicted)
+    if expected == "shares":
+        told = [note for note in compared.findings if note.code == "partial-sum" and "together hold" in note.message]
+        right = outcome.truth == (None,) * len(outcome.truth) and len(told) == len(outcome.truth)
+        return ("shares", f"{len(told)} rank sums", rule, compared.verdict, _yes(right))
     if expected == "off-bank":
         right = outcome.truth == (None,) * len(outcome.truth) and not any(s is not None for s in inferred or ())
         return ("no state", "no state" if right else show_wiring(inferred), rule, compared.verdict, _yes(right))

@@ -31,29 +31,40 @@ def factory(config: dict[str, Any]) -> Hook | None:
 
     Args:
         config: ``spool``: directory to write into; ``point``: the hook point (see ``_RECORD``), such as ``state:3``;
-            ``rid_prefix``: record only requests whose id starts so; ``max_bytes``: bound on everything written.
+            ``rid_prefix``: record only requests whose id starts so; ``max_bytes``: bound on everything written;
+            ``every_rank``: ranks other than the first record what they serve, too.
 
     Returns:
-        The hook; ``None`` (SGLang then registers nothing) on any rank but the first, whose states all others share,
-        and when the config is unusable.
+        The hook; ``None`` (SGLang then registers nothing) for a point that this rank does not record, and when the
+        config is unusable. All ranks share the states of the first.
     """
     try:
-        if torch.distributed.is_available() and torch.distributed.is_initialized() and torch.distributed.get_rank():
+        rank = _rank()
+        if rank and not (config.get("every_rank") and config["point"] in _RANK_POINTS):
             return None
-        return _recorder(config).hook(config["point"])
+        return _recorder(config, rank).hook(config["point"])
     except Exception:  # noqa: BLE001 (a bad config must not stop a server from starting)
         return None
 
 
-_RECORDERS: dict[str, Recorder] = {}
-"""One recorder for each spool directory in this process: all hook points of all its models share it."""
+_RANK_POINTS = ("embed", "fc", "model", "logits")
+"""What a rank other than the first needs: where a pass starts, whose it is (``fc`` is a drafter's), what it serves."""
 
 
-def _recorder(config: dict[str, Any]) -> Recorder:
-    folder = config["spool"]
-    if folder not in _RECORDERS:
-        _RECORDERS[folder] = Recorder(Spool(folder, int(config["max_bytes"])), config.get("rid_prefix", ""))
-    return _RECORDERS[folder]
+def _rank() -> int:
+    ready = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return torch.distributed.get_rank() if ready else 0
+
+
+_RECORDERS: dict[tuple[str, int], Recorder] = {}
+"""One recorder for each spool directory and rank: all hook points of all models in this process share it."""
+
+
+def _recorder(config: dict[str, Any], rank: int) -> Recorder:
+    key = config["spool"], rank
+    if key not in _RECORDERS:
+        _RECORDERS[key] = Recorder(Spool(key[0], int(config["max_bytes"])), config.get("rid_prefix", ""), rank)
+    return _RECORDERS[key]
 
 
 class Recorder:
@@ -62,13 +73,15 @@ class Recorder:
     Attributes:
         spool: Where requests are written.
         rid_prefix: Only requests whose id starts with it are recorded.
+        rank: Of this process among all of the engine's.
         frame: Tensors of the pass under way by name: ``state.3`` [N, H], ``fc_input`` [N, n * H], ...
         owner: Module name of the class of the model under way.
     """
 
-    def __init__(self, spool: Spool, rid_prefix: str) -> None:
+    def __init__(self, spool: Spool, rid_prefix: str, rank: int = 0) -> None:
         self.spool = spool
         self.rid_prefix = rid_prefix
+        self.rank = rank
         self.frame: dict[str, torch.Tensor] = {}
         self.owner = ""
 
@@ -132,14 +145,22 @@ def _logits(recorder: Recorder, _number: str, _module: Any, args: tuple[Any, ...
     pieces = pieces_of(batch, recorder.rid_prefix)
     if not pieces or not frame:
         return
-    if any(word in recorder.owner for word in DRAFTER_WORDS) or "fc_input" in frame:
+    role, served = _role(recorder, frame), _served(args[4] if len(args) > 4 else None, int(args[1].shape[-1]))
+    if role == "drafter":
+        if recorder.rank:
+            return
         frame = _only_fc(frame, batch)
-        role = "drafter"
     else:
-        frame |= _served(args[4] if len(args) > 4 else None, int(args[1].shape[-1]))
-        role = "target"
+        frame = served if recorder.rank else frame | served
     tokens, positions = args[0].clone(), batch.positions.clone()  # type: ignore[union-attr]
     recorder.spool.put(SpoolPart(role, tuple(pieces), tokens, positions, frame))
+
+
+def _role(recorder: Recorder, frame: dict[str, torch.Tensor]) -> str:
+    """Whose pass it was: the target's, the drafter's, or the target's on another rank."""
+    if any(word in recorder.owner for word in DRAFTER_WORDS) or "fc_input" in frame:
+        return "drafter"
+    return f"rank{recorder.rank}" if recorder.rank else "target"
 
 
 def _only_fc(frame: dict[str, torch.Tensor], batch: Any) -> dict[str, torch.Tensor]:

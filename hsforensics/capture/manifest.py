@@ -64,6 +64,7 @@ class ManifestHeader:
         states: The bank's states in every request, by depth.
         served: Number of served slots in every request; 0 when no engine fed a drafter.
         drafter_config_sha256: Hash of the served drafter's config.json; ``None`` without a drafter, or unknown.
+        ranks: Number of tensor-parallel ranks whose served slots are recorded.
     """
 
     kind: Literal["reference", "live"]
@@ -80,6 +81,7 @@ class ManifestHeader:
     states: tuple[State, ...]
     served: int = 0
     drafter_config_sha256: str | None = None
+    ranks: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +105,7 @@ class RequestTensors:
         states: State -> [T, H], floating point; exactly the states of the header.
         served: [T, H] each, in the order that the engine feeds them to ``fc``; as many as the header says.
         fc_input: [T, n * H], the concatenation that reached the drafter, or ``None``.
+        ranks: What the other ranks served, rank 1 first, each like ``served``.
     """
 
     token_ids: Tensor
@@ -110,11 +113,17 @@ class RequestTensors:
     states: Mapping[State, Tensor]
     served: tuple[Tensor, ...] = ()
     fc_input: Tensor | None = None
+    ranks: tuple[tuple[Tensor, ...], ...] = ()
 
 
 def tensor_name(state: State) -> str:
     """Name of a state's tensor in a request file: ``state.3``, ``mid.3``, ``postnorm``."""
     return f"state.{state}" if isinstance(state, int) else state.replace(":", ".")
+
+
+def served_name(slot: int, rank: int = 0) -> str:
+    """Name of a served slot's tensor in a request file: ``served.1``, on another rank ``rank2.served.1``."""
+    return f"rank{rank}.served.{slot}" if rank else f"served.{slot}"
 
 
 def token_ids_sha256(token_ids: Tensor) -> str:

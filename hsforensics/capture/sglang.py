@@ -63,12 +63,14 @@ class LiveRecorder:
         engine: The engine's process.
         reader: Its spool.
         drafting: Whether a drafter is served too.
+        ranks: Number of ranks that record.
         unrecorded: Numbers of the requests whose prefill no hook saw whole.
     """
 
     engine: EngineProcess
     reader: SpoolReader
     drafting: bool
+    ranks: int = 1
     unrecorded: list[int] = field(default_factory=list)
 
     @property
@@ -101,13 +103,15 @@ class LiveRecorder:
                 raise self.engine.failure(_silence(self.reader.complaints))
 
     def _take(self, rid: str, token_ids: list[int], reply: dict[str, Any]) -> Recorded | None:
-        roles = ("target", "drafter") if self.drafting else ("target",)
+        others = [f"rank{rank}" for rank in range(1, self.ranks)]
+        roles = ("target", *others, *(("drafter",) if self.drafting else ()))
         parts: dict[str, Part] = self.reader.take(rid, token_ids, roles, SPOOL_S)
-        if "target" not in parts:
+        if not parts.keys() >= {"target", *others}:
             return None
         target, drafter = parts["target"], parts.get("drafter")
         given = drafter.tensors.get("fc_given") if drafter else None
-        return Recorded(request_of(target, drafter), given, target.device, reply)
+        tensors = request_of(target, drafter, [parts[name] for name in others])
+        return Recorded(tensors, given, target.device, reply)
 
 
 def batches(sequences: Sequence[Sequence[int]]) -> Iterator[tuple[int, list[list[int]]]]:
@@ -152,8 +156,8 @@ def live_recorder(
     drafting = options.algorithm != "none" and drafter is not None
     try:
         argv = engine_argv(target, drafter, options, version)
-        hooks = hook_specs(spool, layers, max_bytes, middle=options.middle)
+        hooks = hook_specs(spool, layers, max_bytes, middle=options.middle, every_rank=options.every_rank)
         with EngineProcess(options.python, argv, hooks, folder, START_S) as engine:
-            yield LiveRecorder(engine, SpoolReader(spool), drafting)
+            yield LiveRecorder(engine, SpoolReader(spool), drafting, options.tp if options.every_rank else 1)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

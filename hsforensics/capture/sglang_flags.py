@@ -44,6 +44,7 @@ class LiveOptions:
         device: ``cpu``, ``cuda``, ...; ``None`` leaves it to the engine.
         extra: More command-line arguments; they come last, so they win.
         middle: Also record ``mid:i``.
+        every_rank: Also record what the other ranks serve.
     """
 
     python: Path
@@ -53,6 +54,7 @@ class LiveOptions:
     device: str | None = None
     extra: tuple[str, ...] = ()
     middle: bool = False
+    every_rank: bool = False
 
 
 def installed_version(python: Path) -> str:
@@ -103,7 +105,9 @@ def _numbers(version: str) -> tuple[int, ...]:
     return Version(version).release[:3]
 
 
-def hook_specs(spool: Path, layers: int, max_bytes: int, *, middle: bool = False) -> list[dict[str, Any]]:
+def hook_specs(
+    spool: Path, layers: int, max_bytes: int, *, middle: bool = False, every_rank: bool = False
+) -> list[dict[str, Any]]:
     """Specs for ``--forward-hooks``: one for each hook point, since a hook is not told which module called it.
 
     A pattern with ``*`` in front also finds language models inside of wrappers. The same specs are put on the drafter.
@@ -120,7 +124,7 @@ def hook_specs(spool: Path, layers: int, max_bytes: int, *, middle: bool = False
     patterns = {point: [f"{start}{name}" for name in names for start in _STARTS] for point, names in points.items()}
     patterns["model"] = ["model", "language_model.model"]
     patterns["logits"] = ["logits_processor", "*.logits_processor"]
-    common = {"spool": str(spool), "rid_prefix": RID_PREFIX, "max_bytes": max_bytes}
+    common = {"spool": str(spool), "rid_prefix": RID_PREFIX, "max_bytes": max_bytes, "every_rank": every_rank}
     return [_spec(point, names, common) for point, names in patterns.items()]
 
 

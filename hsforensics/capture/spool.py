@@ -34,7 +34,7 @@ class SpoolPart:
     """One forward pass to be written.
 
     Attributes:
-        role: ``target`` or ``drafter``.
+        role: ``target``, ``drafter``, or ``rank1``, ... for the target on another rank.
         pieces: Its requests and their rows.
         token_ids: [N] or longer, packed; likewise
         positions: .

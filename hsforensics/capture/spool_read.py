@@ -43,7 +43,7 @@ class SpoolReader:
         Args:
             rid: The request's id, for engines that report ids.
             token_ids: Its tokens, for those that do not, and as a check for those that do.
-            roles: ``target``, or ``target`` and ``drafter``.
+            roles: Of ``target``, ``drafter``, ``rank1``, ...
             timeout_s: How long to wait for the writing thread.
         """
         deadline = time.monotonic() + timeout_s
@@ -68,7 +68,7 @@ class SpoolReader:
         """A target's part has the request's tokens; a drafter's has them shifted by one, and a new last one."""
         for key, part in self._held.items():
             seen = part.tensors["token_ids"].tolist()
-            mine = seen == list(token_ids) if role == "target" else seen[:-1] == list(token_ids[1:])
+            mine = seen[:-1] == list(token_ids[1:]) if role == "drafter" else seen == list(token_ids)
             named = part.rid.startswith(RID_PREFIX)  # older engines make up ids of their own
             if part.role == role and mine and (part.rid == rid or not named):
                 return {role: self._held.pop(key)}
@@ -90,17 +90,25 @@ def _read_part(file: Path) -> Part:
     return Part(file.name.partition("-")[0], str(about["rid"]), str(about["device"]), tensors)
 
 
-def request_of(target: Part, drafter: Part | None) -> RequestTensors:
-    """One request of a capture from the parts of both models: states by depth, served slots, what ``fc`` received."""
+def request_of(target: Part, drafter: Part | None, ranks: Sequence[Part] = ()) -> RequestTensors:
+    """One request of a capture from the parts of both models: states by depth, served slots, what ``fc`` received.
+
+    ``ranks``: the target's parts on the other ranks, rank 1 first.
+    """
     states = {_state_named(name): value for name, value in target.tensors.items() if _is_state(name)}
-    slots = sorted((int(name[7:]), name) for name in target.tensors if name.startswith("served."))
     return RequestTensors(
         token_ids=target.tensors["token_ids"].long(),
         positions=target.tensors["positions"].long(),
         states={state: states[state] for state in by_depth(states)},
-        served=tuple(target.tensors[name] for _, name in slots),
+        served=_served(target),
         fc_input=None if drafter is None else drafter.tensors.get("fc_input"),
+        ranks=tuple(_served(part) for part in ranks),
     )
+
+
+def _served(part: Part) -> tuple[Tensor, ...]:
+    slots = sorted((int(name[7:]), name) for name in part.tensors if name.startswith("served."))
+    return tuple(part.tensors[name] for _, name in slots)
 
 
 def _is_state(name: str) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from hsforensics.capture.manifest import (
     file_sha256,
     is_capture,
     read_manifest,
+    served_name,
     tensor_name,
     token_ids_sha256,
 )
@@ -59,11 +61,13 @@ class CapturedRequest:
         path: Its file.
         states: The bank's states that it holds, by depth.
         slots: Number of served slots.
+        size: Number of ranks whose served slots it holds.
     """
 
     path: Path
     states: tuple[State, ...]
     slots: int
+    size: int = 1
 
     @cached_property
     def token_ids(self) -> Tensor:
@@ -78,7 +82,15 @@ class CapturedRequest:
     @property
     def served(self) -> tuple[Channel, ...]:
         """What the engine fed to the drafter, slot by slot, each [T, H]; empty in a reference capture."""
-        return tuple(Channel(i, f"served.{i}", None, self._tensor(f"served.{i}")) for i in range(self.slots))
+        names = map(served_name, range(self.slots))
+        return tuple(Channel(i, name, None, self._tensor(name)) for i, name in enumerate(names))
+
+    @property
+    def ranks(self) -> tuple[tuple[Tensor, ...], ...]:
+        """What the other tensor-parallel ranks served, rank 1 first: slot by slot, each [T, H]."""
+        return tuple(
+            tuple(self._tensor(served_name(slot, rank)) for slot in range(self.slots)) for rank in range(1, self.size)
+        )
 
     @property
     def fc_input(self) -> Tensor | None:
@@ -127,7 +139,7 @@ class Capture:
             check_request(file, entry, self.manifest)
             self._verify(entry)
             self._verified.add(entry.file)
-        return CapturedRequest(file, self.manifest.states, self.manifest.served)
+        return CapturedRequest(file, self.manifest.states, self.manifest.served, self.manifest.ranks)
 
     def verify(self) -> None:
         """Read every file whole and compare it with its recorded hash.
@@ -186,7 +198,8 @@ def check_request(file: Path, entry: RequestEntry, header: ManifestHeader) -> No
     rows, width = entry.rows, header.hidden_size
     wanted = {"token_ids": [rows], "positions": [rows]}
     wanted |= {tensor_name(state): [rows, width] for state in header.states}
-    wanted |= {f"served.{slot}": [rows, width] for slot in range(header.served)}
+    slots = product(range(header.served), range(header.ranks))
+    wanted |= {served_name(slot, rank): [rows, width] for slot, rank in slots}
     with _opened(file) as opened:
         held = set(opened.keys())
         for name, shape in wanted.items():

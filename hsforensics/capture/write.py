@@ -24,6 +24,7 @@ from hsforensics.capture.manifest import (
     RequestTensors,
     file_sha256,
     is_capture,
+    served_name,
     tensor_name,
     token_ids_sha256,
 )
@@ -110,11 +111,14 @@ def _write_request(folder: Path, index: int, tensors: dict[str, Tensor]) -> Requ
 def _named_tensors(header: ManifestHeader, request: RequestTensors) -> dict[str, Tensor]:
     """Names and tensors of a request's file, after checking them against the header."""
     rows, width = len(request.token_ids), header.hidden_size
-    if tuple(request.states) != header.states or len(request.served) != header.served:
-        raise ValueError(f"states {tuple(request.states)}, {len(request.served)} slots; the header says otherwise")
+    by_rank = (request.served, *request.ranks)
+    slots = [len(served) for served in by_rank]
+    if tuple(request.states) != header.states or slots != [header.served] * header.ranks:
+        raise ValueError(f"states {tuple(request.states)}, slots by rank {slots}; the header says otherwise")
     wide = {tensor_name(state): tensor for state, tensor in request.states.items()}
     # a live hook hands over views of the very states that it recorded, and safetensors takes no shared storage
-    wide |= {f"served.{slot}": tensor.clone() for slot, tensor in enumerate(request.served)}
+    for rank, served in enumerate(by_rank):
+        wide |= {served_name(slot, rank): tensor.clone() for slot, tensor in enumerate(served)}
     for name, tensor in wide.items():
         if tuple(tensor.shape) != (rows, width) or not tensor.is_floating_point():
             raise ValueError(f"{name} must be float [{rows}, {width}], got {tensor.dtype} {tuple(tensor.shape)}")

@@ -49,6 +49,9 @@ def capture_command(
         list[str] | None, typer.Option(help="One more argument for sglang, such as --engine-arg=--quantization=fp8.")
     ] = None,
     tp: Annotated[int, typer.Option(min=1, help="Tensor-parallel size of sglang.")] = 1,
+    every_rank: Annotated[
+        bool, typer.Option("--every-rank", help="Also store what the other ranks serve; implies --middle.")
+    ] = False,
     new_tokens: Annotated[
         int, typer.Option(min=1, help="Tokens that sglang generates; with more than 1, its accept length is shown.")
     ] = 1,
@@ -73,10 +76,10 @@ def capture_command(
     with _progress() as progress:
         common = _Common(max_samples, max_tokens, force, middle, device, progress)
         if engine is Engine.sglang:
-            live = _Live(draft, algorithm.value, engine_python, tuple(engine_arg or ()), tp, new_tokens)
+            live = _Live(draft, algorithm.value, engine_python, tuple(engine_arg or ()), tp, every_rank, new_tokens)
             result = _capture_sglang(dumps, target, out, dtype, live, common)
-        elif draft or engine_arg or tp > 1 or new_tokens > 1:
-            option = "--draft, --engine-arg, --tp and --new-tokens"
+        elif draft or engine_arg or tp > 1 or every_rank or new_tokens > 1:
+            option = "--draft, --engine-arg, --tp, --every-rank and --new-tokens"
             raise HsfError("usage", "capture", f"{option} are for a live engine", "add --engine sglang")
         else:
             result = _capture_transformers(dumps, target, out, dtype, common)
@@ -103,6 +106,7 @@ class _Live(NamedTuple):
     engine_python: Path
     engine_args: tuple[str, ...]
     tp: int
+    every_rank: bool
     new_tokens: int
 
 

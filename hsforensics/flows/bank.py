@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class BankRequest(Protocol):
-    """One request: its token ids [T], its states [T, H] each, and what was served."""
+    """One request: its token ids [T], its states [T, H] each, and what was served, on every rank that was recorded."""
 
     @property
     def token_ids(self) -> Tensor:
@@ -23,6 +23,10 @@ class BankRequest(Protocol):
     @property
     def served(self) -> tuple[Channel, ...]:
         """What the engine fed to the drafter, slot by slot; empty in a reference capture."""
+
+    @property
+    def ranks(self) -> tuple[tuple[Tensor, ...], ...]:
+        """What the other tensor-parallel ranks served, rank 1 first: slot by slot, each [T, H]."""
 
     def state(self, state: State) -> Tensor:
         """One state of the bank, [T, H]."""

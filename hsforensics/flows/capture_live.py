@@ -6,6 +6,7 @@ import hashlib
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -47,7 +48,7 @@ class _Session:
         sequences = [token_ids.tolist() for token_ids in self.tokens.sequences]
         for done, one in enumerate(self.recorder.replay(sequences, self.new_tokens), start=1):
             fc = [value for value in (one.tensors.fc_input, one.given) if value is not None]
-            self.check.add(one.tensors.served, one.tensors.states, fc)
+            self.check.add(one.tensors.served, one.tensors.states, fc, one.tensors.ranks)
             self.replies.append(one.reply)
             if self.progress:
                 self.progress(done, len(sequences))
@@ -67,6 +68,7 @@ def capture_live(
     dtype: Literal["bf16", "fp32"] | None = None,
     device: str = "auto",
     middle: bool = False,
+    every_rank: bool = False,
     new_tokens: int = 1,
     max_samples: int | None = None,
     max_tokens: int | None = None,
@@ -91,6 +93,7 @@ def capture_live(
         dtype: dtype that the target runs in; ``None``: the engine's choice.
         device: ``auto``: the engine's choice.
         middle: Also store ``mid:i``.
+        every_rank: Also store what the other tensor-parallel ranks serve, and ``mid:i``, which adds them up.
         new_tokens: Tokens to generate after each sample; with more than one the engine's own accept length is reported.
         max_samples: Samples to capture at most.
         max_tokens: Rows of each sample to capture at most.
@@ -104,17 +107,17 @@ def capture_live(
     from hsforensics.capture.sglang import live_recorder
     from hsforensics.capture.sglang_flags import LiveOptions
 
-    if algorithm != "none" and drafter is None:
-        raise HsfError("usage", "--draft", f"{algorithm} serves a drafter", "add --draft DRAFTER, or --algorithm none")
+    _refuse_wishes(algorithm, drafter, tp, every_rank=every_rank)
     refuse_occupied(out, force=force)
     source = open_dumps(dumps)
     files = load_target(target)
     tokens = read_tokens(source, files, max_samples, max_tokens)
-    tensors = files.layers * (2 if middle else 1) + 2 + _SLOTS
+    middle = middle or every_rank
+    tensors = files.layers * (2 if middle else 1) + 2 + _SLOTS * (tp if every_rank else 1)
     refuse_full_disk(out, tokens.rows, tensors, files.hidden_size, _WIDEST)
     bound = tokens.rows * tensors * files.hidden_size * _WIDEST * 2 + (1 << 20)
     options = LiveOptions(
-        engine_python, algorithm, tp, dtype, None if device == "auto" else device, engine_args, middle
+        engine_python, algorithm, tp, dtype, None if device == "auto" else device, engine_args, middle, every_rank
     )
     with live_recorder(target, drafter, files.layers, bound, options) as recorder:
         session = _Session(tokens, files, recorder, new_tokens, progress, drafter)
@@ -124,6 +127,13 @@ def capture_live(
     return capture_result(capture, tokens, source, tuple(findings), drafter)
 
 
+def _refuse_wishes(algorithm: Algorithm, drafter: Path | None, tp: int, *, every_rank: bool) -> None:
+    if algorithm != "none" and drafter is None:
+        raise HsfError("usage", "--draft", f"{algorithm} serves a drafter", "add --draft DRAFTER, or --algorithm none")
+    if every_rank and tp < 2:
+        raise HsfError("usage", "--every-rank", f"with --tp {tp} there is one rank only", "add --tp 2 or more")
+
+
 def _headed(session: _Session) -> tuple[ManifestHeader, Iterator[RequestTensors]]:
     """The header, which the first request tells, and all requests."""
     stream = session.recorded()
@@ -131,8 +141,7 @@ def _headed(session: _Session) -> tuple[ManifestHeader, Iterator[RequestTensors]
     header = _header(session, first)
 
     def requests() -> Iterator[RequestTensors]:
-        yield first.tensors
-        for one in stream:
+        for one in chain((first,), stream):
             _refuse_change(session, header, one)
             yield one.tensors
 
@@ -140,10 +149,10 @@ def _headed(session: _Session) -> tuple[ManifestHeader, Iterator[RequestTensors]
 
 
 def _refuse_change(session: _Session, header: ManifestHeader, one: Recorded) -> None:
-    held = (tuple(one.tensors.states), len(one.tensors.served))
-    if held != (header.states, header.served):
-        message = f"recorded {len(held[0])} states and {held[1]} served slots in one pass, {len(header.states)} and "
-        raise session.recorder.engine.failure(f"{message}{header.served} in the first")
+    states, slots = one.tensors.states, [len(served) for served in (one.tensors.served, *one.tensors.ranks)]
+    if tuple(states) != header.states or slots != [header.served] * header.ranks:
+        message = f"recorded {len(states)} states and {slots} served slots (by rank) in one pass, {len(header.states)}"
+        raise session.recorder.engine.failure(f"{message} and {header.served} in the first")
 
 
 def _header(session: _Session, first: Recorded) -> ManifestHeader:
@@ -165,6 +174,7 @@ def _header(session: _Session, first: Recorded) -> ManifestHeader:
         states=tuple(states),
         served=len(first.tensors.served),
         drafter_config_sha256=_config_sha256(session.drafter),
+        ranks=session.recorder.ranks,
     )
 
 

@@ -1,4 +1,4 @@
-"""Findings about the two sides of a comparison as wholes: order, direct agreement, ranks, and what forbids a green."""
+"""Findings about the two sides of a comparison as wholes: order, direct agreement, and what forbids a green."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from hsforensics.flows.bank_check import missing_states
 from hsforensics.flows.channel_log import Evidence
 from hsforensics.flows.pairing import Pair
 from hsforensics.matching.counterparts import Counterparts, counterparts
-from hsforensics.matching.distance import relative_distance
-from hsforensics.matching.hypotheses.stream import sum_of_ranks
 from hsforensics.matching.verdict import Judgement
 from hsforensics.results import Prediction
 from hsforensics.states import Finding, Wiring, state_order
@@ -27,10 +25,9 @@ PAIRS = 4
 EQUAL = 0.02
 """With an incomplete bank, channels that agree directly must be this near: neighbouring states are not."""
 
-CONFIRMED = 0.05
-"""The sum over ranks is a state within this relative distance."""
-
-NOT_ALIGNED = ("rows-disagree", "rows-foreign", "set-mixed", "rows-stale", "rows-constant", "rows-duplicate")
+NOT_ALIGNED = (
+    *("rows-disagree", "rows-foreign", "set-mixed", "rows-stale", "rows-constant", "rows-duplicate", "ranks-disagree"),
+)
 """With one of these, equal wirings are not enough for ``aligned``: some rows hold something else."""
 
 
@@ -105,40 +102,3 @@ def served_deeper(predicted: Prediction | None, served: Wiring | None) -> list[F
         return []
     shown = ", ".join(f"slot {slot}: state {got} instead of {said}" for slot, said, got in deeper)
     return [finding("buffer-alias", "served", f"some slots hold deeper states than the rule says ({shown})", shown)]
-
-
-def rank_findings(
-    pairs: Sequence[Pair], bank: Bank, ranks: Sequence[Bank], served: Sequence[Evidence]
-) -> list[Finding]:
-    """Served channels that are parts of a sum: added over all ranks, less the middle states counted too often."""
-    if not ranks:
-        return []
-    pair = pairs[0]
-    requests = [bank.read(pair.request)]
-    for rank in ranks:
-        entries = [entry for entry in rank.requests if entry.token_ids_sha256 == pair.request.token_ids_sha256]
-        if not entries:
-            message = f"{rank.path} holds no request with the tokens of {pair.sample.name}"
-            return [finding("tokens-unmatched", str(rank.path), message, "the ranks' captures differ")]
-        requests.append(rank.read(entries[0]))
-    found = []
-    for slot, item in enumerate(served):
-        parts = [request.served[slot].values for request in requests]
-        note = _confirmed_sum(parts, bank, pair, item)
-        found += [] if note is None else [note]
-    return found
-
-
-def _confirmed_sum(parts: list[Tensor], bank: Bank, pair: Pair, item: Evidence) -> Finding | None:
-    request = bank.read(pair.request)
-    for state in bank.manifest.states:
-        middle = f"mid:{state - 1}" if isinstance(state, int) else None
-        if middle not in bank.manifest.states or middle is None:
-            continue
-        total = sum_of_ranks(parts, request.state(middle))
-        distance = float(relative_distance(total, request.state(state)).nanmedian())
-        if distance <= CONFIRMED and item.match.known != state:
-            message = f"{item.label} is a rank's share: the {len(parts)} ranks together hold state {state}"
-            evidence = f"sum over ranks less {len(parts) - 1} times {middle}: distance {distance:.3g} to state {state}"
-            return finding("partial-sum", item.label, message, evidence)
-    return None

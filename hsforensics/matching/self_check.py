@@ -23,6 +23,18 @@ TOLERANCE: Final = {"bfloat16": 1e-2, "float16": 2e-3}
 TOLERANCE_ELSE: Final = 1e-4
 
 
+def rank_tolerance(values: Tensor) -> float:
+    """Largest median relative distance of two ranks that serve the same state; it depends on the dtype."""
+    return TOLERANCE.get(str(values.dtype).removeprefix("torch."), TOLERANCE_ELSE)
+
+
+def spread_of_ranks(by_rank: Sequence[Tensor]) -> float:
+    """Worst median relative distance of a rank's values ([T, H] each) to the first rank's; infinite with NaN."""
+    first, *others = by_rank
+    distances = [relative_distance(values, first).nan_to_num(nan=float("inf")).median() for values in others]
+    return max(map(float, distances), default=0.0)
+
+
 @dataclass
 class SelfCheck:
     """Gathers evidence request by request.
@@ -32,19 +44,28 @@ class SelfCheck:
         fc: For each request, the worst distance of what ``fc`` received to the joined served states; ``None`` where
             nothing was received.
         dtype: dtype of the states.
+        ranks: For each served slot, the worst spread over tensor-parallel ranks.
     """
 
     distances: dict[int, dict[State, float]] = field(default_factory=dict)
     fc: list[float | None] = field(default_factory=list)
     dtype: str = "float32"
+    ranks: dict[int, float] = field(default_factory=dict)
 
-    def add(self, served: Sequence[Tensor], states: Mapping[State, Tensor], fc: Sequence[Tensor]) -> None:
+    def add(
+        self,
+        served: Sequence[Tensor],
+        states: Mapping[State, Tensor],
+        fc: Sequence[Tensor],
+        ranks: Sequence[Sequence[Tensor]] = (),
+    ) -> None:
         """Take one request.
 
         Args:
             served: [T, H] for each slot.
             states: State -> [T, H]; middle states are not asked.
             fc: What ``fc`` received, and what the drafter was handed before norms of its own: [T, n * H] each, or none.
+            ranks: What the other ranks served, each like ``served``.
         """
         known = {state: value for state, value in states.items() if not str(state).startswith("mid")}
         for slot, values in enumerate(served):
@@ -53,6 +74,8 @@ class SelfCheck:
                 median = float(relative_distance(values, value).nan_to_num(nan=float("inf")).median())
                 worst[state] = max(worst.get(state, 0.0), median)
             self.dtype = str(values.dtype).removeprefix("torch.")
+        for slot, by_rank in enumerate(zip(served, *ranks, strict=False) if ranks else ()):
+            self.ranks[slot] = max(self.ranks.get(slot, 0.0), spread_of_ranks(by_rank))
         if served:
             self.fc.append(_fc_distance(served, fc))
 
@@ -69,7 +92,16 @@ class SelfCheck:
                 message = f"served slot {slot} is no state of the engine's own bank; {show_state(state)} is nearest"
                 evidence = f"distance {distance:.3g}, at most {limit:g} for {self.dtype}"
                 found.append(finding("served-off-bank", f"served.{slot}", message, evidence))
-        return [*found, *self._fc_findings(limit)]
+        return [*found, *self._rank_findings(limit), *self._fc_findings(limit)]
+
+    def _rank_findings(self, limit: float) -> list[Finding]:
+        found = []
+        for slot, spread in self.ranks.items():
+            if not spread <= limit:
+                message = f"tensor-parallel ranks serve different values in slot {slot}"
+                evidence = f"{spread:.3g} apart, at most {limit:g} for {self.dtype}"
+                found.append(finding("ranks-disagree", f"served.{slot}", message, evidence))
+        return found
 
     def _fc_findings(self, limit: float) -> list[Finding]:
         requests = len(self.fc)

@@ -15,7 +15,7 @@ from hsforensics.states import State
 STATES: tuple[State, ...] = (0, 1, "mid:1", 2, "postnorm")
 
 
-def header(states: Sequence[State] = STATES, hidden_size: int = 4, served: int = 0) -> ManifestHeader:
+def header(states: Sequence[State] = STATES, hidden_size: int = 4, served: int = 0, ranks: int = 1) -> ManifestHeader:
     return ManifestHeader(
         kind="live" if served else "reference",
         engine="an engine",
@@ -30,6 +30,7 @@ def header(states: Sequence[State] = STATES, hidden_size: int = 4, served: int =
         hidden_size=hidden_size,
         states=by_depth(states),
         served=served,
+        ranks=ranks,
     )
 
 
@@ -50,6 +51,7 @@ def request(
         positions=torch.arange(rows),
         states={state: draw(head.hidden_size) for state in head.states},
         served=tuple(draw(head.hidden_size) for _ in range(head.served)),
+        ranks=tuple(tuple(draw(head.hidden_size) for _ in range(head.served)) for _ in range(1, head.ranks)),
         fc_input=draw(head.hidden_size * head.served) if fc_input else None,
     )
 

@@ -102,15 +102,15 @@ class Target(nn.Module):
         return result
 
 
-def hooked(target: nn.Module, folder: Path, max_bytes: int = 1 << 20) -> None:
+def hooked(target: nn.Module, folder: Path, max_bytes: int = 1 << 20, *, every_rank: bool = False) -> None:
     """Put the hooks on as SGLang does: a factory call for each spec, patterns over module names."""
     from fnmatch import fnmatch
 
-    for spec in hook_specs(folder, LAYERS, max_bytes):
+    for spec in hook_specs(folder, LAYERS, max_bytes, every_rank=every_rank):
         made = hook.factory(spec["config"])
-        assert made is not None
+        assert made is not None or every_rank
         for name, module in target.named_modules():
-            if any(fnmatch(name, pattern) for pattern in spec["target_modules"]):
+            if made and any(fnmatch(name, pattern) for pattern in spec["target_modules"]):
                 module.register_forward_hook(made)
 
 
@@ -204,9 +204,33 @@ def test_a_full_spool_drops_passes_and_says_so(tmp_path: Path) -> None:
 
 def test_files_are_private_and_all_there_once_drained(target: Target, tmp_path: Path) -> None:
     target(torch.tensor([1, 2]), batch([2], ["hsf-0"]))
-    hook._RECORDERS[str(tmp_path)].spool.drain(5)
+    hook._RECORDERS[str(tmp_path), 0].spool.drain(5)
     files = list(tmp_path.iterdir())
     assert [oct(file.stat().st_mode & 0o777) for file in files] == ["0o600"]
+
+
+def test_another_rank_records_what_it_serves_only_when_asked_and_nothing_of_its_drafter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 2)
+    configs = {
+        every: [spec["config"] for spec in hook_specs(tmp_path, LAYERS, 1 << 20, every_rank=every)]
+        for every in (False, True)
+    }
+    assert [hook.factory(config) for config in configs[False]] == [None] * len(configs[False])
+    assert [config["point"] for config in configs[True] if hook.factory(config)] == ["embed", "fc", "model", "logits"]
+    rank, drafter = Target(), LlamaEagle3()
+    hooked(rank, tmp_path, every_rank=True)
+    hooked(drafter, tmp_path, every_rank=True)
+    rank(torch.tensor([3, 1, 4]), batch([3], ["hsf-0"]))
+    drafter(torch.tensor([1, 4, 9]), batch([3], ["hsf-0"]), torch.arange(24.0).view(3, 8))
+    hook._RECORDERS[str(tmp_path), 2].spool.drain(5)
+    assert [file.name.partition("-")[0] for file in tmp_path.iterdir()] == ["rank2"]
+    part = take(tmp_path, "hsf-0", [3, 1, 4], "rank2")
+    assert part is not None
+    assert set(part.tensors) == {"token_ids", "positions", "served.0", "served.1"}
+    assert torch.equal(part.tensors["served.1"], rank.model.truth[2])
 
 
 class LlamaEagle3(Target):

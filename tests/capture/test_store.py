@@ -43,6 +43,7 @@ ANY_STATE = st.one_of(st.integers(0, 60), st.just("postnorm"), st.integers(0, 60
     served=st.integers(0, 3),
     dtype=st.sampled_from([torch.bfloat16, torch.float16, torch.float32]),
     fc_input=st.booleans(),
+    ranks=st.integers(1, 3),
 )
 def test_every_tensor_comes_back_bit_for_bit(
     states: set[State],
@@ -51,10 +52,11 @@ def test_every_tensor_comes_back_bit_for_bit(
     served: int,
     dtype: torch.dtype,
     fc_input: bool,
+    ranks: int,
     tmp_path: Path,
 ) -> None:
     shutil.rmtree(tmp_path / "cap", ignore_errors=True)
-    head = makers.header(tuple(states), hidden_size, served)
+    head = makers.header(tuple(states), hidden_size, served, ranks)
     requests = [makers.request(count, head, dtype, seed, fc_input) for seed, count in enumerate(rows)]
     write_capture(tmp_path / "cap", head, iter(requests))
     found = open_capture(tmp_path / "cap")
@@ -71,6 +73,9 @@ def test_every_tensor_comes_back_bit_for_bit(
         assert [channel.label for channel in read.served] == [f"served.{i}" for i in range(served)]
         pairs = zip(read.served, written.served, strict=True)
         assert all(torch.equal(channel.values, value) for channel, value in pairs)
+        assert len(read.ranks) == ranks - 1
+        for rank, held in zip(read.ranks, written.ranks, strict=True):
+            assert all(torch.equal(value, wrote) for value, wrote in zip(rank, held, strict=True))
         assert (read.fc_input is None) == (written.fc_input is None)
         if read.fc_input is not None and written.fc_input is not None:
             assert torch.equal(read.fc_input, written.fc_input)

@@ -74,6 +74,36 @@ def test_without_a_drafter_only_the_bank_is_stored(dumps: Path, target: Path) ->
     assert found.read(found.requests[0]).fc_input is None
 
 
+def test_every_rank_is_recorded_when_asked_for(dumps: Path, target: Path) -> None:
+    result = capture(dumps, target, tp=2, every_rank=True)
+    found = open_capture(dumps.parent / "cap")
+    assert (found.manifest.ranks, result.findings) == (2, ())
+    for entry in found.requests:
+        request = found.read(entry)
+        assert [[value.shape for value in rank] for rank in request.ranks] == [[(entry.rows, HIDDEN)] * 2]
+        for slot, channel in enumerate(request.served):
+            assert torch.equal(request.ranks[0][slot], channel.values)
+
+
+def test_of_several_ranks_the_first_alone_is_recorded_otherwise(dumps: Path, target: Path) -> None:
+    capture(dumps, target, mood="shares", tp=2, max_samples=1)
+    found = open_capture(dumps.parent / "cap")
+    assert (found.manifest.ranks, found.read(found.requests[0]).ranks) == (1, ())
+
+
+def test_ranks_that_serve_different_values_are_a_finding_of_their_slot(dumps: Path, target: Path) -> None:
+    result = capture(dumps, target, mood="shares", tp=2, every_rank=True)
+    told = {(found.code, found.where) for found in result.findings}
+    assert told >= {("ranks-disagree", "served.1"), ("served-off-bank", "served.1")}
+    assert ("ranks-disagree", "served.0") not in told
+
+
+def test_every_rank_of_one_is_refused_before_the_engine_starts(dumps: Path, target: Path) -> None:
+    with pytest.raises(HsfError, match="--every-rank") as caught:
+        capture(dumps, target, every_rank=True)
+    assert (caught.value.code, caught.value.exit_code) == ("usage", 2)
+
+
 @pytest.mark.parametrize(
     ("mood", "code"), [("off-bank", "served-off-bank"), ("shuffled", "fc-input-differs")], ids=["bank", "fc"]
 )

@@ -112,6 +112,8 @@ def capture_server(
     tree: bool = False,
     tp: int = 1,
     middle: bool = False,
+    every_rank: bool = False,
+    deferred: bool = False,
     new_tokens: int = 1,
     written: Path | None = None,
 ) -> Outcome:
@@ -127,13 +129,16 @@ def capture_server(
         tree: Draft trees instead of chains.
         tp: Tensor parallelism.
         middle: Record middle states, too.
+        every_rank: Record what every rank serves.
+        deferred: Let each layer's MLP leave its all-reduce to the next layer, as engines do on GPUs that can fuse.
         new_tokens: To generate for each prompt.
     """
     target = shop.target(architecture)
     dump, drafter = shop.dump(target), (written or shop.drafter(ids)) if algorithm == "EAGLE3" else None
     out = Path(tempfile.mkdtemp(dir=shop.folder)) / "capture"
     threads = {"SGLANG_CPU_OMP_THREADS_BIND": "0|1"} if tp == 2 else {}
-    with _environ(environment(version) | threads):
+    package = {"SGLANG_EXTERNAL_MODEL_PACKAGE": "hsf_deferred"} if deferred else {}
+    with _environ(environment(version, [HERE / "deferred"] if deferred else ()) | threads | package):
         captured = capture_live(
             *(dump, target, drafter, out),
             engine_python=python_of(version),
@@ -143,6 +148,7 @@ def capture_server(
             dtype="fp32",
             device="cpu",
             middle=middle,
+            every_rank=every_rank,
             new_tokens=new_tokens,
         )
     return Outcome(captured, compare(dump, out, target=target, drafter=drafter, device="cpu"), truth_of(out))

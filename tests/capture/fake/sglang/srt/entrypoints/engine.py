@@ -59,9 +59,11 @@ class Target(nn.Module):
         self.model = Model(config)
         self.logits_processor = LogitsProcessor()
 
-    def forward(self, input_ids, batch, mood):
+    def forward(self, input_ids, batch, mood, rank=0):
         hidden, aux = self.model(input_ids)
         aux = [value * 3 for value in aux] if mood == "off-bank" else aux
+        if mood == "shares":  # each rank holds its own part of the second state
+            aux[1] = aux[1] * (0.9, 1.3)[rank]
         self.logits_processor(input_ids, hidden, None, batch, aux)
         return torch.cat(aux, 1)
 
@@ -93,7 +95,7 @@ def hook(model, specs):
         module, _, name = spec["hook_factory"].partition(":")
         made = getattr(import_module(module), name)(spec["config"])
         for path, part in model.named_modules():
-            if any(fnmatch(path, pattern) for pattern in spec["target_modules"]):
+            if made and any(fnmatch(path, pattern) for pattern in spec["target_modules"]):
                 part.register_forward_hook(made)
 
 
@@ -109,8 +111,19 @@ class Engine:
         self.target = Target(config)
         self.drafter = Drafter(config) if server_args.speculative_draft_model_path else None
         hook(self.target, server_args.forward_hooks)
+        self.ranks = [self._rank(config, rank) for rank in range(1, server_args.tp_size)]
         if self.drafter:
             hook(self.drafter, server_args.forward_hooks)
+
+    def _rank(self, config, rank):
+        """Another rank's copy of the target, in this process: its hooks are told the rank when they are made."""
+        copy = Target(config)
+        copy.load_state_dict(self.target.state_dict())
+        asked = torch.distributed.is_initialized, torch.distributed.get_rank
+        torch.distributed.is_initialized, torch.distributed.get_rank = lambda: True, lambda: rank
+        hook(copy, self.args.forward_hooks)
+        torch.distributed.is_initialized, torch.distributed.get_rank = asked
+        return copy
 
     @torch.no_grad()
     def generate(self, input_ids=None, sampling_params=None, rid=None):  # noqa: ARG002 (as in SGLang)
@@ -127,7 +140,10 @@ class Engine:
         batch = SimpleNamespace(forward_mode=mode, extend_seq_lens_cpu=lengths, rids=rid, spec_info=None)
         batch.extend_prefix_lens_cpu = [0] * len(lengths)
         batch.positions = torch.cat([torch.arange(length) for length in lengths])
-        joined = self.target(torch.cat([torch.tensor(ids) for ids in input_ids]), batch, mood)
+        packed = torch.cat([torch.tensor(ids) for ids in input_ids])
+        for rank, copy in enumerate(self.ranks, start=1):
+            copy(packed, batch, mood, rank)
+        joined = self.target(packed, batch, mood)
         if self.drafter:
             if mood == "shuffled":
                 joined = joined.flip(1)

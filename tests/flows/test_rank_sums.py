@@ -1,0 +1,113 @@
+"""Tensor-parallel ranks that serve different values: the sum over all of them tells what each holds a share of."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from hsforensics.capture.manifest import RequestTensors
+from hsforensics.capture.store import open_capture, write_capture
+from hsforensics.flows.compare import compare
+from hsforensics.results import CompareResult
+from hsforensics.states import POSTNORM, Finding, State
+from tests.flows.test_compare_more import write_rank
+from tests.world import World, make_world, write_dump
+
+TRUTH: tuple[State, ...] = (3, 6, 9, POSTNORM)
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return make_world()
+
+
+@pytest.fixture(scope="module")
+def dump(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_dump(world, tmp_path_factory.mktemp("ranks") / "dump", TRUTH)
+
+
+def merged(world: World, folder: Path, shares: tuple[float, ...], *, middle: bool = True) -> Path:
+    """One capture of all ranks: slot 1 holds each rank's share of the branch that leads to state 6."""
+    captures = [open_capture(write_rank(world, folder / f"rank{i}", share)) for i, share in enumerate(shares)]
+    first = captures[0].manifest
+    states = tuple(state for state in first.states if middle or state != "mid:5")
+    requests = []
+    for entries in zip(*(capture.requests for capture in captures), strict=True):
+        held = [capture.read(entry) for capture, entry in zip(captures, entries, strict=True)]
+        served = [tuple(channel.values for channel in one.served) for one in held]
+        bank = {state: held[0].state(state) for state in states}
+        requests.append(RequestTensors(held[0].token_ids, held[0].positions, bank, served[0], ranks=tuple(served[1:])))
+    names = {name: getattr(first, name) for name in ("kind", "engine", "engine_version", "dtype", "device", "served")}
+    header = replace(first_header(captures[0].path), states=states, ranks=len(shares), **names)
+    write_capture(folder / "all", header, requests)
+    return folder / "all"
+
+
+def first_header(path: Path):  # type: ignore[no-untyped-def]
+    from hsforensics.capture.manifest import ManifestHeader
+
+    manifest = open_capture(path).manifest
+    return ManifestHeader(**{name: getattr(manifest, name) for name in ManifestHeader.__dataclass_fields__})
+
+
+def of_code(result: CompareResult, code: str) -> list[Finding]:
+    return [item for item in result.findings if item.code == code]
+
+
+@pytest.mark.parametrize("shares", [(0.4, 0.6), (0.1, 0.2, 0.7), (-0.5, 0.3, 0.8, 0.4)], ids=len)
+def test_one_capture_of_all_ranks_names_the_state_that_was_not_reduced(
+    world: World, dump: Path, tmp_path: Path, shares: tuple[float, ...]
+) -> None:
+    result = compare(dump, merged(world, tmp_path, shares))
+    (found,) = of_code(result, "partial-sum")
+    assert found.where == "served.1"
+    assert f"the {len(shares)} ranks together hold state 6" in found.message
+    assert result.verdict != "aligned"
+    assert not of_code(result, "ranks-disagree")
+
+
+def test_ranks_that_agree_say_nothing_even_when_both_are_wrong(world: World, dump: Path, tmp_path: Path) -> None:
+    result = compare(dump, merged(world, tmp_path, (0.5, 0.5)))
+    assert not of_code(result, "ranks-disagree")
+    assert not [item for item in of_code(result, "partial-sum") if "together" in item.message]
+    assert result.verdict != "aligned"
+
+
+def test_ranks_that_all_hold_the_whole_state_are_aligned(world: World, dump: Path, tmp_path: Path) -> None:
+    assert compare(dump, merged(world, tmp_path, (1.0, 1.0))).verdict == "aligned"
+
+
+def test_a_rank_that_is_wrong_is_seen_though_the_first_serves_the_state(
+    world: World, dump: Path, tmp_path: Path
+) -> None:
+    result = compare(dump, merged(world, tmp_path, (1.0, 0.4)))
+    (found,) = of_code(result, "ranks-disagree")
+    assert (found.where, found.severity) == ("served.1", "error")
+    assert "their sum is no known state" in found.message
+    assert result.verdict != "aligned"
+
+
+def test_without_middle_states_ranks_that_differ_are_told_but_no_sum(world: World, dump: Path, tmp_path: Path) -> None:
+    result = compare(dump, merged(world, tmp_path, (0.4, 0.6), middle=False))
+    (found,) = of_code(result, "ranks-disagree")
+    assert "no middle states" in found.message
+
+
+def test_nan_on_another_rank_never_passes(world: World, dump: Path, tmp_path: Path) -> None:
+    result = compare(dump, merged(world, tmp_path, (1.0, float("nan"))))
+    assert [item.where for item in of_code(result, "ranks-disagree")] == ["served.1"]
+    assert result.verdict != "aligned"
+
+
+def test_an_older_capture_without_the_key_has_one_rank(world: World, tmp_path: Path) -> None:
+    path = write_rank(world, tmp_path / "old", 1.0)
+    manifest = json.loads((path / "manifest.json").read_text())
+    del manifest["ranks"]
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    opened = open_capture(path)
+    assert (opened.manifest.ranks, opened.read(opened.requests[0]).ranks) == (1, ())
+    assert torch.isfinite(opened.read(opened.requests[0]).served[1].values).all()
