@@ -87,8 +87,16 @@ CHANNEL_KINDS = (
     FindingKind(
         "partial-sum",
         "error",
-        "A channel holds a whole stream up to some layer and only a part of the next addition.",
-        "Capture after the all-reduce; give the other ranks' captures with --rank to confirm.",
+        "A channel holds the stream up to some layer and only a part of the next addition, or a sum of ranks that "
+        "counts the stream once for each.",
+        "Serve without fused all-reduce (SGLang: --enforce-disable-flashinfer-allreduce-fusion), or use a version that "
+        "reduces before it hands states on; capture --every-rank confirms it.",
+    ),
+    FindingKind(
+        "ranks-disagree",
+        "error",
+        "Tensor-parallel ranks feed their drafters different values where all should hold one state.",
+        "Compare this capture: with capture --every-rank, the ranks' sum tells which state was not reduced.",
     ),
     FindingKind(
         "scaled",
@@ -175,6 +183,12 @@ CHANNEL_KINDS = (
         "The trainer must apply lm_head directly, without another norm.",
     ),
     FindingKind(
+        "target-unchecked",
+        "warning",
+        "Values cannot confirm that a dump's target channel is the last state: it does not reproduce the text.",
+        "Compare the dump with a bank, which names the state of every channel, or use text that the target wrote.",
+    ),
+    FindingKind(
         "roles-inferred",
         "info",
         "All channels were taken for aux: as many states were served, or the last channel is not the last state.",
@@ -195,6 +209,12 @@ DATA_KINDS = (
         "error",
         "Rows of a channel are all zero, or one constant row repeated.",
         "Produce this dump again: training on such rows converges and serves at zero.",
+    ),
+    FindingKind(
+        "rows-padding",
+        "info",
+        "The last rows of samples are padding: zero in every channel, and of no text.",
+        "Leave them out of the loss, or cut them off, so that no trainer learns from them.",
     ),
     FindingKind(
         "rows-duplicate",
@@ -289,7 +309,7 @@ DATA_KINDS = (
     FindingKind(
         "sequences-repeated",
         "warning",
-        "Sequences with the same token ids are copies of one another: each counts once.",
+        "Samples hold the tokens of earlier ones, or rows of the same request: each sequence counts once.",
         "Use distinct sequences: copies add no evidence and make intervals look narrow.",
     ),
     FindingKind(

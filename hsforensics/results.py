@@ -186,8 +186,8 @@ class CompareResult:
         offset_uniform: Whether all offsets are known and equal.
         channels: One record for each channel on either side.
         findings: Most severe first.
-        tokens: Rows compared for the best-covered channel.
-        sequences: Samples compared.
+        tokens: Rows compared for the best-covered channel; each row of a sequence counts once.
+        sequences: Distinct sequences compared; samples with the same tokens, or of the same request, are one.
         alignments: How rows were aligned with the capture's -> number of samples; see ``hsforensics.matching.align``.
         groups: Samples grouped by the states that they hold, largest group first; more than one is a mixed set.
     """

@@ -76,14 +76,19 @@ class ChannelLog:
     tables: list[tuple[int, Tensor]] = field(default_factory=list)
     _ledger: RowLedger = field(default_factory=RowLedger)
 
-    def admit(self, channel: Channel, sample: str, token_ids: Tensor, hidden_size: int) -> bool:
-        """Note a channel's health, norm and first values; whether its rows can be compared."""
+    def admit(self, channel: Channel, sample: str, token_ids: Tensor, hidden_size: int, *, counts: bool = True) -> bool:
+        """Note a channel's health, norm and first values; whether its rows can and should be compared.
+
+        ``counts``: whether it is no copy of an earlier one; of a copy only the health is noted.
+        """
         issues = check_channel(channel.values, token_ids, hidden_size)
         where = f"{sample}, {channel.label}"
         self.findings += [health_finding(issue, where) for issue in issues]
         if any(issue.kind == "shape" for issue in issues) or not len(channel.values):
             return False
         self._look_back(channel, sample, token_ids, where)
+        if not counts:
+            return False
         norm = median_norm(channel.values)
         self.norms += [] if norm is None else [norm]
         if self.row is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hsforensics.capture.transformers_model import pick_device
@@ -21,14 +21,17 @@ from hsforensics.flows.compare_findings import (
     sort_findings,
 )
 from hsforensics.flows.compare_inputs import MAX_SAMPLES, Inputs, origin_of, why_nothing
-from hsforensics.flows.compare_sides import counterpart_findings, forbids_aligned, rank_findings, served_deeper
+from hsforensics.flows.compare_sides import counterpart_findings, forbids_aligned, served_deeper
 from hsforensics.flows.coverage import few_findings, forbid_few, unused_findings
 from hsforensics.flows.evidence import Yardsticks, bank_evidence, bank_logs, files_evidence
 from hsforensics.flows.explaining import Explainer, all_findings, excluded_slots, explained_slots
 from hsforensics.flows.groups import group_findings, sample_groups
 from hsforensics.flows.opening import open_inputs
+from hsforensics.flows.padding import without_padding
 from hsforensics.flows.pairing import Pair, pair_samples
 from hsforensics.flows.prediction import PredictionWish, predict_serving
+from hsforensics.flows.rank_sums import rank_findings, without_guesses
+from hsforensics.flows.repeats import Repeats, find_repeats, pair_items, repeat_findings, sample_items
 from hsforensics.flows.sample_health import sample_findings
 from hsforensics.flows.structure import structure_findings
 from hsforensics.matching.records import ChannelFacts, pair_up, roles_for, settle_roles, wiring_of
@@ -118,13 +121,15 @@ def compare_inputs(
 ) -> CompareResult:
     """``compare`` for inputs that are open already; ``findings`` are those made while opening them."""
     place = str(pick_device(device))
+    samples, padding = without_padding(given.samples, given.target.padding_ids if given.target else ())
+    given = replace(given, samples=samples)
     seen = _look(given, place, seed)
     origin = origin_of(given, place, seed)
     served = [_facts("served", item, None, "aux") for item in seen.served]
     trained, inferred = _dump_facts(given, seen)
     known = wiring_of(trained), wiring_of(served)
     predicted: Prediction | None = None
-    notes = [*seen.findings, *findings, *inferred]
+    notes = [*seen.findings, *findings, *inferred, *padding]
     if seen.bank is not None and seen.yardsticks is not None:
         notes += unused_findings(seen.pairs, seen.bank, known[1], seen.yardsticks)
     if drafter:
@@ -145,8 +150,8 @@ def compare_inputs(
     if not any(record.tokens for record in records) and not seen.structural:
         message = why_nothing([item for item in notes if item.severity == "error"] or notes)
         raise HsfError("nothing-compared", given.dumps.path, message, "produce the dump again, or check the target")
-    tokens, sequences = max(record.tokens for record in records), len(seen.pairs) or len(given.samples)
-    notes += few_findings(tokens, sequences)
+    tokens, sequences = min(max(record.tokens for record in records), seen.repeats.tokens), seen.repeats.sequences
+    notes += [*repeat_findings(seen.repeats), *few_findings(tokens, sequences)]
     return CompareResult(
         verdict=judgement.verdict,
         tier=given.tier,
@@ -167,9 +172,10 @@ def compare_inputs(
 
 @dataclass(frozen=True)
 class _Seen:
-    """Everything that values said: evidence of both sides, how rows were aligned, groups, and findings so far."""
+    """Everything that values said: evidence of both sides, how rows were aligned, repeats, groups, findings so far."""
 
     trained: list[Evidence]
+    repeats: Repeats
     served: list[Evidence] = field(default_factory=list)
     pairs: list[Pair] = field(default_factory=list)
     groups: tuple[SampleGroup, ...] = ()
@@ -183,23 +189,27 @@ def _look(given: Inputs, device: str, seed: int) -> _Seen:
     health = sample_findings(given.samples, given.vocab_size)
     if given.bank is None:
         assert given.target is not None  # noqa: S101 (open_inputs has seen to it)
-        trained = files_evidence(given.samples, given.target)
-        return _Seen(trained, findings=(*all_findings(trained), *health))
+        repeats = find_repeats(sample_items(given.samples))
+        trained = files_evidence(given.samples, given.target, repeats)
+        return _Seen(trained, repeats, findings=(*all_findings(trained), *health))
     refuse_tiny(given.bank)
     pairs, unpaired = _pair(given)
-    logs = [bank_logs(pairs, given.bank, served=side, device=device) for side in (False, True)]
+    repeats = find_repeats(pair_items(pairs))
+    logs = [bank_logs(pairs, given.bank, repeats, served=side, device=device) for side in (False, True)]
     bank, broken = sound_bank(given.bank, [log for side in logs for log in side])
     yardsticks = Yardsticks(bank, pairs, given.repeats)
     sides = []
     for is_served, side in zip((False, True), logs, strict=True):
-        plain = bank_evidence(side, pairs, bank, yardsticks, served=is_served, seed=seed)
+        plain = bank_evidence(side, pairs, bank, yardsticks, repeats, served=is_served, seed=seed)
         sides.append(Explainer(pairs, bank, yardsticks, is_served).explain_all(plain))
     trained, served = sides
-    groups = sample_groups(pairs, trained, bank.manifest.states)
+    groups = sample_groups(pairs, trained, bank.manifest.states, repeats)
     structural = tuple(structure_findings(pairs, bank, trained))
-    notes = [*structural, *all_findings(trained), *all_findings(served), *health, *group_findings(groups), *unpaired]
-    notes += [*alignment_findings(pairs), *rank_findings(pairs, bank, given.ranks, served), *broken, *incomplete(bank)]
-    return _Seen(trained, served, pairs, groups, structural, tuple(notes), bank, yardsticks)
+    sums = rank_findings(pairs, bank, given.ranks, served)
+    told = without_guesses(all_findings(served), sums)
+    notes = [*structural, *all_findings(trained), *told, *sums, *health, *group_findings(groups), *unpaired]
+    notes += [*alignment_findings(pairs), *broken, *incomplete(bank)]
+    return _Seen(trained, repeats, served, pairs, groups, structural, tuple(notes), bank, yardsticks)
 
 
 def _judge(

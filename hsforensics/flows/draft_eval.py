@@ -11,7 +11,7 @@ from hsforensics.capture.store import Capture
 from hsforensics.capture.transformers_model import DTYPES, pick_device
 from hsforensics.drafter.definitions import definitions
 from hsforensics.drafter.evaluate import Feed, SequenceScore, score_sequence
-from hsforensics.drafter.labels import target_labels
+from hsforensics.drafter.labels import Labels, target_labels
 from hsforensics.drafter.model import rms_norm
 from hsforensics.drafter.ranking import rank_runs
 from hsforensics.drafter.summary import draft_run
@@ -20,6 +20,7 @@ from hsforensics.errors import HsfError
 from hsforensics.flows.compare_findings import sort_findings
 from hsforensics.flows.draft_data import EvalData, Reading, distinct, open_data, readings
 from hsforensics.flows.draft_findings import data_findings, embedding_findings, plural, run_findings, target_findings
+from hsforensics.flows.draft_target import TargetCheck
 from hsforensics.flows.provenance import provenance
 from hsforensics.models.target import Target, load_target
 from hsforensics.results import DraftEvalResult, DumpSource, Provenance
@@ -42,14 +43,17 @@ class _Judge:
     steps: int
     feed: Feed
 
-    def scores(self, reading: Reading, runs: Sequence[tuple[State, ...]]) -> list[SequenceScore]:
-        """One score for each run; the target's choices are computed once."""
+    def labels(self, values: Tensor, *, prenorm: bool) -> Labels:
+        """What the target's head chooses from a channel [T, H], through the final norm if it is still to be applied."""
+        final = values.to(self.device).float()  # [T, H]
+        postnorm = rms_norm(final, self.gain, self.eps) if prenorm else final
+        return target_labels(postnorm, self.head, self.drafter.weights.target_ids)
+
+    def scores(self, reading: Reading, labels: Labels, runs: Sequence[tuple[State, ...]]) -> list[SequenceScore]:
+        """One score for each run; the target's choices are the same for all."""
         import torch
 
         weights = self.drafter.weights
-        final = reading.final.to(self.device).float()  # [T, H]
-        postnorm = rms_norm(final, self.gain, self.eps) if reading.prenorm else final
-        labels = target_labels(postnorm, self.head, weights.target_ids)
         tokens = reading.token_ids.to(self.device)
         mask = None if reading.loss_mask is None else reading.loss_mask.to(self.device)
         found = []
@@ -67,6 +71,7 @@ class _Evaluated:
     labels: dict[tuple[str, bool], int]
     findings: list[Finding]
     dtypes: tuple[str, ...]
+    check: TargetCheck
 
 
 def draft_eval(
@@ -125,7 +130,8 @@ def draft_eval(
     ranked = rank_runs(runs, done.scores)
     found = [
         *done.findings,
-        *(target_findings(done.labels) if opened.source == "channels" else ()),
+        *(target_findings(done.labels, done.check.proof) if opened.source == "channels" else ()),
+        *done.check.findings(seed),
         *run_findings(runs, done.scores),
         *data_findings(runs[0], sum(score.walk.rows for score in done.scores[0])),
         *embedding_findings(loaded, drafter),
@@ -176,11 +182,15 @@ def _evaluate(
     labels: dict[tuple[str, bool], int] = {}
     findings: list[Finding] = []
     dtypes: dict[str, None] = {}
+    check = TargetCheck()
     for item in distinct(readings(data, model, judge.drafter.weights.spec.channels, target_channel, limit)):
         if isinstance(item, Finding):
             findings.append(item)
             continue
-        for pile, score in zip(scores, judge.scores(item, data.runs), strict=True):
+        chosen = judge.labels(item.final, prenorm=item.prenorm)
+        if data.source == "channels" and item.prenorm:
+            check.add(item, chosen.full, lambda values: judge.labels(values, prenorm=True).full)
+        for pile, score in zip(scores, judge.scores(item, chosen, data.runs), strict=True):
             pile.append(score)
         key = (item.final_name, item.prenorm)
         labels[key] = labels.get(key, 0) + 1
@@ -188,7 +198,7 @@ def _evaluate(
     if not scores[0]:
         why = next((item.message for item in findings if item.code != "target-differs"), "it holds no sequence")
         raise HsfError("nothing-compared", path, f"no sequence could be evaluated; {why}", "produce the data again")
-    return _Evaluated(scores, labels, findings, tuple(dtypes))
+    return _Evaluated(scores, labels, findings, tuple(dtypes), check)
 
 
 def _check_positions(done: _Evaluated, data: EvalData, path: Path, steps: int) -> None:

@@ -27,9 +27,12 @@ def embedding_findings(loaded: LoadedDrafter, drafter: Path) -> list[Finding]:
     return [finding("draft-embedding-own", f"{drafter}, embed_tokens.weight", message, share)]
 
 
-def target_findings(labels: Mapping[tuple[str, bool], int]) -> list[Finding]:
-    """What the target channel of the dumps holds, from ``(channel, before the norm?) -> sequences``."""
-    return [_target_finding(name, prenorm, count) for (name, prenorm), count in labels.items()]
+def target_findings(labels: Mapping[tuple[str, bool], int], proof: str) -> list[Finding]:
+    """What the target channel of the dumps holds, from ``(channel, before the norm?) -> sequences``.
+
+    ``proof``: How well a channel before the norm reproduces the text.
+    """
+    return [_target_finding(name, count, proof if prenorm else None) for (name, prenorm), count in labels.items()]
 
 
 def run_findings(runs: Sequence[DraftRun], scores: Sequence[Sequence[SequenceScore]]) -> list[Finding]:
@@ -69,11 +72,11 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" + ("" if count == 1 else "s")
 
 
-def _target_finding(name: str, prenorm: bool, count: int) -> Finding:
+def _target_finding(name: str, count: int, proof: str | None) -> Finding:
+    """``proof`` is ``None`` for postnorm, which its values alone show."""
     sequences = plural(count, "sequence")
-    evidence = f"RMS(x / final norm gain) is {'not ' if prenorm else ''}1 in nearly all rows, in {sequences}"
-    if prenorm:
-        return finding(
-            "target-prenorm", name, f"{name} holds no postnorm, so the final norm was applied to it", evidence
-        )
+    evidence = f"RMS(x / final norm gain) is {'' if proof is None else 'not '}1 in nearly all rows, in {sequences}"
+    if proof is not None:
+        message = f"{name} holds no postnorm, so the final norm was applied to it"
+        return finding("target-prenorm", name, message, f"{evidence}; {proof}")
     return finding("target-postnorm", name, f"{name} holds postnorm, so lm_head was applied to it directly", evidence)

@@ -12,6 +12,7 @@ from hsforensics.flows.channel_log import SERVED_PREFIX, ChannelLog, Evidence
 from hsforensics.flows.embedding_lag import known_tokens, lagged_embedding
 from hsforensics.flows.memory_bank import MemoryBank
 from hsforensics.flows.pairing import Pair
+from hsforensics.flows.repeats import Repeats
 from hsforensics.matching.cheap import CheapRows, cheap_rows, identify_cheaply
 from hsforensics.matching.distance import distance_tables, relative_distance
 from hsforensics.matching.floats import computable
@@ -27,16 +28,17 @@ GAP_PAIRS = 4
 _NO_ROWS = Match("unreadable", note="no sample has usable rows of this channel")
 
 
-def files_evidence(samples: Sequence[Sample], target: Target) -> list[Evidence]:
+def files_evidence(samples: Sequence[Sample], target: Target, repeats: Repeats) -> list[Evidence]:
     """Evidence for every dump channel from the target's files alone: embedding rows and final norm."""
     gain = target.norm_weight()  # [H]
     logs = [ChannelLog(channel) for channel in samples[0].channels]
     seen: list[list[CheapRows]] = [[] for _ in logs]
-    for sample in samples:
+    for number, sample in enumerate(samples):
         known = known_tokens(sample.token_ids, target.vocab_size)  # [T]
         rows = target.embedding_rows(sample.token_ids[known])  # [T', H]
         for log, parts, channel in zip(logs, seen, sample.channels, strict=True):
-            if log.admit(channel, sample.name, sample.token_ids, target.hidden_size):
+            counts = repeats.counts(number, served=False)
+            if log.admit(channel, sample.name, sample.token_ids, target.hidden_size, counts=counts):
                 parts.append(cheap_rows(channel.values[known], rows, gain))
     matches = [identify_cheaply(parts) if parts else _NO_ROWS for parts in seen]
 
@@ -95,23 +97,33 @@ def _same_requests(pairs: Sequence[Pair], repeat: Bank) -> list[BankRequest | No
     return [None if entry is None else repeat.read(entry) for entry in found]
 
 
-def bank_logs(pairs: Sequence[Pair], bank: Bank, *, served: bool, device: str) -> list[ChannelLog]:
+def bank_logs(pairs: Sequence[Pair], bank: Bank, repeats: Repeats, *, served: bool, device: str) -> list[ChannelLog]:
     """Every dump channel (or, with ``served``, every served one) with its distances to all states of the bank.
 
     Args:
         pairs: Samples with the request of the same tokens; not empty.
         bank: The capture that holds the requests.
+        repeats: Of the pairs: copies are looked at for their health, and not compared again.
         served: Look at the capture's served channels instead of the dump's.
         device: Where the distances are computed.
     """
     logs = [ChannelLog(channel) for channel in pair_channels(pairs[0], bank, served=served)]
     for number, pair in enumerate(pairs):
-        _look(logs, number, pair, bank, served=served, device=device)
+        counts = repeats.counts(number, served=served)
+        if counts or not served:
+            _look(logs, number, pair, bank, served=served, device=device, counts=counts)
     return logs
 
 
 def bank_evidence(
-    logs: Sequence[ChannelLog], pairs: Sequence[Pair], bank: Bank, yardsticks: Yardsticks, *, served: bool, seed: int
+    logs: Sequence[ChannelLog],
+    pairs: Sequence[Pair],
+    bank: Bank,
+    yardsticks: Yardsticks,
+    repeats: Repeats,
+    *,
+    served: bool,
+    seed: int,
 ) -> list[Evidence]:
     """What ``bank_logs`` saw, judged; ``bank`` holds the states of the logs' columns.
 
@@ -120,10 +132,11 @@ def bank_evidence(
         pairs: As in ``bank_logs``.
         bank: As in ``bank_logs``, or less the states that were dropped from the logs.
         yardsticks: Gap and noise floor of its states.
+        repeats: Of the pairs: intervals are over their sequences.
         served: As in ``bank_logs``.
         seed: Seed of the bootstrap.
     """
-    return [_close(log, bank, pairs, yardsticks, seed, served=served) for log in logs]
+    return [_close(log, bank, pairs, yardsticks, repeats, seed, served=served) for log in logs]
 
 
 def pair_channels(pair: Pair, bank: Bank, *, served: bool) -> Sequence[Channel]:
@@ -131,15 +144,17 @@ def pair_channels(pair: Pair, bank: Bank, *, served: bool) -> Sequence[Channel]:
     return bank.read(pair.request).served if served else pair.sample.channels
 
 
-def _look(logs: Sequence[ChannelLog], number: int, pair: Pair, bank: Bank, *, served: bool, device: str) -> None:
-    """Admit every channel of a pair to its log, and add its distances to all states."""
+def _look(
+    logs: Sequence[ChannelLog], number: int, pair: Pair, bank: Bank, *, served: bool, device: str, counts: bool
+) -> None:
+    """Admit every channel of a pair to its log, and add its distances to all states if they count."""
     request = bank.read(pair.request)
     tokens = request.token_ids if served else pair.sample.token_ids
     name = f"{SERVED_PREFIX}{pair.sample.name}" if served else pair.sample.name
     channels = pair_channels(pair, bank, served=served)
     fit: list[tuple[ChannelLog, Tensor]] = []
     for log, channel in zip(logs, channels, strict=True):
-        if log.admit(channel, name, tokens, bank.manifest.hidden_size):
+        if log.admit(channel, name, tokens, bank.manifest.hidden_size, counts=counts):
             rows = pair.theirs(channel.values) if served else pair.ours(channel.values)
             fit.append((log, computable(rows).to(device)))
     states = (pair.theirs(request.state(state)).to(device) for state in bank.manifest.states)
@@ -150,7 +165,14 @@ def _look(logs: Sequence[ChannelLog], number: int, pair: Pair, bank: Bank, *, se
 
 
 def _close(
-    log: ChannelLog, bank: Bank, pairs: Sequence[Pair], yardsticks: Yardsticks, seed: int, *, served: bool
+    log: ChannelLog,
+    bank: Bank,
+    pairs: Sequence[Pair],
+    yardsticks: Yardsticks,
+    repeats: Repeats,
+    seed: int,
+    *,
+    served: bool,
 ) -> Evidence:
     states = bank.manifest.states
     request = bank.read(pairs[0].request)
@@ -159,7 +181,7 @@ def _close(
         place = row if served else _their_row(pairs[0], row)
         return request.state(state)[place] if state in states and place is not None else None
 
-    tables = [table for _, table in log.tables]
+    tables = _by_unit(log, repeats, served=served)
     best = best_state(tables, states) if tables else None
     if best is None:
         return log.close(_NO_ROWS, row_of)
@@ -171,6 +193,16 @@ def _close(
         match = replace(match, identity="match", note="equal fingerprints, which cannot prove equal bits")
     # projected numbers beside each other would only mislead the eye
     return replace(log.close(match, row_of), row=None, values=(), reference=(), claimed_reference=())
+
+
+def _by_unit(log: ChannelLog, repeats: Repeats, *, served: bool) -> list[Tensor]:
+    """One table [T, S] for each sequence, in however many files that agree it was compared."""
+    import torch
+
+    homes: dict[int, list[Tensor]] = {}
+    for number, table in log.tables:
+        homes.setdefault(repeats.drawn_as(number, served=served), []).append(table)
+    return [torch.cat(parts) for parts in homes.values()]
 
 
 def _their_row(pair: Pair, row: int) -> int | None:

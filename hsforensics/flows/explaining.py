@@ -69,7 +69,10 @@ class Explainer:
         )
         message = f"{item.label} holds {found.words}"
         share = min(1.0, max(0.0, found.share))
-        notes = [finding(kind, item.label, message, evidence, severity="error", share=share) for kind in found.kinds]
+        notes = [
+            finding(kind, item.label, message, evidence, severity="error", share=share, remedy=found.remedy)
+            for kind in found.kinds
+        ]
         return replace(item, explanation=found, findings=(*item.findings, *notes))
 
     def _rows_away(self, item: Evidence) -> Evidence:

@@ -95,4 +95,4 @@ def sketch_bank(bank: Bank, rule: SketchRule) -> MemoryBank:
 def reduced_header(header: ManifestHeader) -> ManifestHeader:
     """The header of a capture whose rows are projected: 64 wide."""
     names = ManifestHeader.__dataclass_fields__
-    return ManifestHeader(**{name: getattr(header, name) for name in names} | {"hidden_size": COLUMNS})
+    return ManifestHeader(**{name: getattr(header, name) for name in names} | {"hidden_size": COLUMNS, "ranks": 1})

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 class MemoryRequest:
     """One request: ``token_ids`` [T] int64, ``states`` state -> [T, H], and the served channels [T, H].
 
-    ``places``: where the rows lie in their sequence, for fingerprints.
+    ``places``: where the rows lie in their sequence, for fingerprints. ``ranks``: served slots [T, H] of other ranks.
     """
 
     token_ids: Tensor
     states: Mapping[State, Tensor]
     served: tuple[Channel, ...] = ()
     places: Places | None = None
+    ranks: tuple[tuple[Tensor, ...], ...] = ()
 
     def state(self, state: State) -> Tensor:
         """One state of the bank, [T, H]."""

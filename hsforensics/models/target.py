@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _CODE = "target-unreadable"
 _TEXT_CONFIG_KEYS = ("text_config", "language_config", "llm_config", "thinker_config")
+_PADDING_KEYS = ("pad_token_id", "eos_token_id")
 _UNIT_OFFSET_NORMS = ("gemma", "gemma2", "gemma3", "gemma3_text", "qwen3_next")  # y = n * (1 + w), not n * w
 
 
@@ -35,6 +36,7 @@ class Target:
         vocab_size: Rows of the embedding, per config.
         norm_eps: Epsilon of the final RMS norm.
         config_sha256: Hash of the config's bytes.
+        padding_ids: Padding and end tokens, per config.
     """
 
     path: Path
@@ -46,6 +48,7 @@ class Target:
     norm_eps: float
     norm_offset: float
     config_sha256: str
+    padding_ids: frozenset[int] = frozenset()
 
     @cached_property
     def checkpoint(self) -> Checkpoint:
@@ -102,6 +105,7 @@ def load_target(path: Path) -> Target:
         norm_eps=float(inner.get("rms_norm_eps", 1e-6)),
         norm_offset=1.0 if inner.get("model_type") in _UNIT_OFFSET_NORMS else 0.0,
         config_sha256=hashlib.sha256(file.read_bytes()).hexdigest(),
+        padding_ids=_token_ids(outer, inner),
     )
 
 
@@ -112,6 +116,13 @@ def _language_config(config: dict[str, Any]) -> dict[str, Any]:
         if isinstance(part, dict) and "num_hidden_layers" not in config:
             return _language_config(part)
     return config
+
+
+def _token_ids(*configs: dict[str, Any]) -> frozenset[int]:
+    """Ids under the keys for padding and end; a config may hold one, several, null, or nonsense."""
+    found = (config.get(key) for config in configs for key in _PADDING_KEYS)
+    listed = (value if isinstance(value, list) else [value] for value in found)
+    return frozenset(item for items in listed for item in items if type(item) is int and item >= 0)
 
 
 def _first_architecture(config: dict[str, Any]) -> str | None:

@@ -81,6 +81,7 @@ class Explanation:
         share: How much of the misfit is explained: ``1 - distance / plain``.
         scale: Constant factor.
         lag: Row t holds token ``t - lag``.
+        remedy: What to do, where the kinds' own remedies do not fit.
     """
 
     kinds: tuple[str, ...]
@@ -90,6 +91,7 @@ class Explanation:
     plain: float
     scale: float = 1.0
     lag: int = 0
+    remedy: str | None = None
 
     @property
     def share(self) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
+from hsforensics.matching.hypotheses.added_ranks import ranks_added
 from hsforensics.matching.hypotheses.case import Candidate, Case, Explanation
 from hsforensics.matching.hypotheses.families import branches, normed_states, plain_states
 from hsforensics.matching.hypotheses.origin import rows_elsewhere
@@ -37,6 +38,7 @@ class Hypothesis:
 
 
 HYPOTHESES: tuple[Hypothesis, ...] = (
+    Hypothesis("ranks added with their middle state", ranks_added),
     Hypothesis("a scale, a norm, a missing residual", lambda case: search(case, _everything(case), (0,))),
     Hypothesis("the same, some rows early or late", lambda case: search(case, _everything(case), LAGS), far_only=True),
     Hypothesis("rows of other tokens or requests", rows_elsewhere, far_only=True),

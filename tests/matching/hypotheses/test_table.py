@@ -39,6 +39,8 @@ FAULTS: dict[str, tuple[Callable[[Bank], Tensor], set[str], State | None]] = {
     "rows shuffled": (lambda b: b[6][torch.randperm(3 * ROWS)], {"rows-foreign"}, 6),
     "rotation": (lambda b: b[6] @ rotation(), {"rotated"}, 6),
     "partial sum": (lambda b: b["mid:6"] + 0.5 * (b[7] - b["mid:6"]), {"partial-sum"}, 7),
+    "two ranks added": (lambda b: b[7] + b["mid:6"], {"partial-sum"}, 7),
+    "three ranks added": (lambda b: b[7] + 2 * b["mid:6"], {"partial-sum"}, 7),
     "scale and lag": (lambda b: 0.4 * shifted(b[6], 2), {"scaled", "rows-lagged"}, 6),
     "branch and lag": (lambda b: shifted(b[7] - b["mid:6"], -1), {"residual-missing", "rows-lagged"}, 7),
     "branch and scale": (lambda b: 3 * (b[7] - b["mid:6"]), {"residual-missing", "scaled"}, 7),
