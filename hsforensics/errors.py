@@ -5,6 +5,9 @@ Anything else that escapes is a bug of ours (exit 70). The table below is the do
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 EXIT_GOOD = 0
 EXIT_DIFFERENCE = 1
 EXIT_USAGE = 2
@@ -64,3 +67,8 @@ class HsfError(Exception):
 
     def __str__(self) -> str:
         return f"error[{self.code}]: {self.where}: {self.message}; {self.remedy}"
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that was probably meant, or ``None`` when none is like it."""
+    return next(iter(get_close_matches(word, known, n=1)), None)

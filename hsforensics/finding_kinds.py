@@ -9,12 +9,35 @@ from hsforensics.states import Severity
 
 @dataclass(frozen=True)
 class FindingKind:
-    """One kind of finding: its code, usual severity, meaning, and usual remedy."""
+    """One kind of finding: its code, usual severity, meaning, usual remedy, and what to type for it."""
 
     code: str
     severity: Severity
     meaning: str
     remedy: str
+    commands: tuple[str, ...] = ()
+
+
+MAKE_BANK = ("hsforensics capture DUMPS --target MODEL --out BANK", "hsforensics compare DUMPS BANK --draft DRAFTER")
+"""Templates of commands; see ``hsforensics.findings.PLACEHOLDERS``. Record what the dumps hold,"""
+
+MEASURE = (
+    "hsforensics capture DUMPS --engine sglang --target MODEL --draft DRAFTER --out LIVE",
+    "hsforensics compare DUMPS LIVE --draft DRAFTER",
+)
+"""record what a live engine serves (SGLang only),"""
+
+REPAIR = (
+    "hsforensics compare DUMPS CAPTURE --draft DRAFTER --json > report.json",
+    "hsforensics fix-config DRAFTER --report report.json --engine ENGINE==VERSION",
+)
+"""make the config ask for the trained states,"""
+
+REWRITE = "hsforensics fix-config DRAFTER --wiring STATES --engine ENGINE==VERSION --architecture CLASS --layers LAYERS"
+"""the same where they are promised or named by hand,"""
+
+ASK_IDS = "hsforensics rules --engine ENGINE==VERSION --architecture CLASS --layers LAYERS --states STATES"
+"""or ask which ids serve states."""
 
 
 CHANNEL_KINDS = (
@@ -40,7 +63,8 @@ CHANNEL_KINDS = (
         "bank-needed",
         "info",
         "Without a bank, values tell only what is, or is not, the embedding or postnorm.",
-        "Make one: hsforensics capture DUMPS --engine transformers --target MODEL -o CAPTURE",
+        "Make one, and compare again.",
+        MAKE_BANK,
     ),
     FindingKind(
         "channel-unidentified",
@@ -280,7 +304,8 @@ DATA_KINDS = (
         "tokens-unmatched",
         "warning",
         "Samples of the dump have no request with the same tokens in the capture.",
-        "Capture these very dumps: hsforensics capture DUMPS --engine transformers --target MODEL -o CAPTURE",
+        "Capture these very dumps.",
+        MAKE_BANK,
     ),
     FindingKind(
         "bank-nonfinite",
@@ -303,8 +328,8 @@ DATA_KINDS = (
     FindingKind(
         "few-sequences",
         "warning",
-        "Too few sequences for an interval, since tokens of one sequence correlate.",
-        "Use at least two sequences, better ten.",
+        "Too few sequences for an interval that means much, since tokens of one sequence correlate.",
+        "Use ten distinct sequences or more; fewer than two give no interval at all.",
     ),
     FindingKind(
         "sequences-repeated",

@@ -5,12 +5,33 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Literal
 
-from hsforensics.finding_kinds import CHANNEL_KINDS, DATA_KINDS, FindingKind
+from hsforensics.finding_kinds import (
+    ASK_IDS,
+    CHANNEL_KINDS,
+    DATA_KINDS,
+    MAKE_BANK,
+    MEASURE,
+    REPAIR,
+    FindingKind,
+)
 from hsforensics.states import Finding, Severity
 
-__all__ = ["CATALOGUE", "FindingKind", "finding"]
+__all__ = ["CATALOGUE", "PLACEHOLDERS", "FindingKind", "fill", "fill_findings", "finding"]
+
+PLACEHOLDERS = (
+    *("DUMPS", "CAPTURE", "MODEL", "DRAFTER", "ENGINE==VERSION", "CLASS", "LAYERS", "STATES"),
+    *("BANK", "LIVE", "PERMUTED"),
+)
+"""Words of a command that stand for what the user has: paths, an engine, the target's class and L, a wiring; and for
+the names of what the command makes, which only the user can choose."""
+
+_WORD = re.compile(r"(?<=\s)(?:" + "|".join(map(re.escape, PLACEHOLDERS)) + r")(?=\s|$)")
 
 _KINDS = (
     # -- wiring -------------------------------------------------------------------------------------------------
@@ -24,19 +45,22 @@ _KINDS = (
         "offset-uniform",
         "error",
         "Every served state lies the same number of layers from the trained one.",
-        "hsforensics fix-config DRAFTER --report REPORT --engine ENGINE==VERSION",
+        "Make the config ask this engine for the trained states.",
+        REPAIR,
     ),
     FindingKind(
         "offset-mixed",
         "error",
         "Served and trained states differ, and not by one common number of layers.",
-        "hsforensics fix-config DRAFTER --report REPORT --engine ENGINE==VERSION",
+        "Make the config ask this engine for the trained states.",
+        REPAIR,
     ),
     FindingKind(
         "channel-order",
         "error",
         "The right states are served in another order than the one trained.",
         "Engines join states in ascending order: retrain, or permute the column blocks of fc.weight.",
+        (REPAIR[0], f"{REPAIR[1]} --permute-fc --output PERMUTED"),
     ),
     FindingKind(
         "channel-count",
@@ -49,18 +73,21 @@ _KINDS = (
         "info",
         "No served states were measured, so the verdict stays undecided.",
         "Capture a live engine that serves the drafter, and compare again.",
+        MEASURE,
     ),
     FindingKind(
         "config-serves-other",
         "error",
         "By the id rule, this config makes the engine serve other states than the trained ones.",
-        "hsforensics fix-config DRAFTER --report REPORT --engine ENGINE==VERSION",
+        "Make the config ask this engine for the trained states.",
+        REPAIR,
     ),
     FindingKind(
         "config-serves-trained",
         "info",
         "By the id rule, this config makes the engine serve the trained states.",
         "Capture a live engine to turn the prediction into a measurement.",
+        MEASURE,
     ),
     *CHANNEL_KINDS,
     *DATA_KINDS,
@@ -93,7 +120,8 @@ _KINDS = (
         "bank-incomplete",
         "warning",
         "The bank lacks some of the states 0 to L: only equal bits prove a state, since the right one may be missing.",
-        "Make the whole bank: hsforensics capture DUMPS --engine transformers --target MODEL -o CAPTURE",
+        "Make the whole bank, and compare again.",
+        MAKE_BANK,
     ),
     FindingKind(
         "request-unrecorded",
@@ -111,26 +139,33 @@ _KINDS = (
         "accept-measured",
         "info",
         "The engine's own accept length on these prompts, bonus token included.",
-        "Compare it with hsforensics draft-eval on the same text.",
+        "Compare it with the accept length that the drafter reaches offline on the same text.",
+        ("hsforensics draft-eval DRAFTER --target MODEL --data CAPTURE --wiring STATES",),
     ),
     # -- config and rules ---------------------------------------------------------------------------------------
     FindingKind(
         "serving-unchecked",
         "warning",
         "Nothing was given that says which states will be served.",
-        "Add --engine NAME==VERSION, or a CAPTURE of the running engine.",
+        "Name the engine, or give a capture of the running one.",
+        (
+            "hsforensics contract verify DRAFTER --engine ENGINE==VERSION",
+            "hsforensics contract verify DRAFTER CAPTURE",
+        ),
     ),
     FindingKind(
         "predicted-not-measured",
         "info",
         "What the edited config will serve follows from a rule; nobody has measured it yet.",
         "Capture the restarted engine and compare again.",
+        MEASURE,
     ),
     FindingKind(
         "ids-lost",
         "error",
         "The engine captures fewer states than ids were given, so fc gets another width than it was trained with.",
-        "Leave out ids that are doubled or outside of the model: hsforensics rules --states says what to write.",
+        "Leave out ids that are doubled or outside of the model; ask which ones serve the states that you want.",
+        (ASK_IDS,),
     ),
     FindingKind(
         "ids-absent",
@@ -160,7 +195,8 @@ _KINDS = (
         "ids-fail",
         "error",
         "By the id rule, this engine fails with these layer ids.",
-        "Ask which ids would do: hsforensics rules --states, or let hsforensics fix-config write them.",
+        "Ask which ids serve the states that you want, or let hsforensics fix-config write them.",
+        (ASK_IDS,),
     ),
     FindingKind(
         "layout-unread",
@@ -196,7 +232,7 @@ _KINDS = (
         "rule-caveat",
         "warning",
         "This engine version is known to treat layer ids in an unexpected way.",
-        "Read the note, and measure with a live capture.",
+        "Heed it, and measure what is served with a live capture.",
     ),
     FindingKind(
         "rule-unknown",
@@ -209,7 +245,8 @@ _KINDS = (
         "draft-best",
         "info",
         "One wiring gives the drafter a clearly higher accuracy than the others.",
-        "The others are miswired. Whether it is the trained wiring to the last state, only values say: compare.",
+        "The others are miswired. Whether it is exactly the trained wiring, only values say.",
+        ("hsforensics compare DUMPS CAPTURE --draft DRAFTER",),
     ),
     FindingKind(
         "draft-undecided",
@@ -245,7 +282,28 @@ def finding(
     severity: Severity | None = None,
     confidence: Literal["measured", "predicted", "claimed"] = "measured",
     share: float | None = None,
+    commands: tuple[str, ...] | None = None,
 ) -> Finding:
-    """Build a finding of a catalogued kind; severity and remedy default to the kind's own."""
+    """Build a finding of a catalogued kind; severity, remedy and commands default to the kind's own.
+
+    A remedy of its own comes without the kind's commands.
+    """
     kind = CATALOGUE[code]
-    return Finding(code, severity or kind.severity, where, message, evidence, remedy or kind.remedy, confidence, share)
+    typed = commands if commands is not None else () if remedy else kind.commands
+    rest = (remedy or kind.remedy, confidence, share, typed)
+    return Finding(code, severity or kind.severity, where, message, evidence, *rest)
+
+
+def fill(command: str, words: Mapping[str, str]) -> str:
+    """A command with its placeholders replaced where they are known, quoted for a shell.
+
+    Args:
+        command: A template.
+        words: Placeholder -> what it stands for.
+    """
+    return _WORD.sub(lambda match: shlex.quote(words[match[0]]) if match[0] in words else match[0], command)
+
+
+def fill_findings(findings: Iterable[Finding], words: Mapping[str, str]) -> tuple[Finding, ...]:
+    """Findings whose commands name what is known; see ``fill``."""
+    return tuple(replace(item, commands=tuple(fill(text, words) for text in item.commands)) for item in findings)

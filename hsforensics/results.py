@@ -162,6 +162,7 @@ class Prediction:
         states: The states that follow, or ``None`` when the engine would fail.
         rule: Name of the id rule.
         note: Source of the rule and how it was verified.
+        trouble: Why no state is served, or what is lost on the way; empty when all is well.
     """
 
     engine: str
@@ -170,6 +171,7 @@ class Prediction:
     states: Wiring | None
     rule: str
     note: str
+    trouble: str = ""
 
 
 @dataclass(frozen=True)
@@ -317,6 +319,7 @@ class FixConfigResult:
         backup: Path of the copy of the old file, when written in place.
         others: Likewise for every further engine that was asked for.
         output: Directory that the edited config was written into instead.
+        next_commands: What to type next: the same with ``--write``, or how to measure what was written.
     """
 
     config_path: str
@@ -332,6 +335,7 @@ class FixConfigResult:
     provenance: Provenance
     others: tuple[ServedChange, ...] = ()
     output: str | None = None
+    next_commands: tuple[str, ...] = ()
     kind: Literal["fix-config"] = "fix-config"
     schema_version: Literal[1] = SCHEMA_VERSION
 

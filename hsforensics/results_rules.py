@@ -56,6 +56,7 @@ class RulesResult:
         reason: Why the answer is what it is, in words.
         alternatives: Other ways, the cheapest first.
         seen_live: Versions that were run and followed this very row.
+        meaning: What ids mean under the rule, in plain words.
     """
 
     engine: str
@@ -75,5 +76,6 @@ class RulesResult:
     findings: tuple[Finding, ...]
     provenance: Provenance
     seen_live: tuple[str, ...] = ()
+    meaning: str = ""
     kind: Literal["rules"] = "rules"
     schema_version: Literal[1] = SCHEMA_VERSION

@@ -91,9 +91,11 @@ class Finding:
         where: File, channel or config key, in the user's terms.
         message: One sentence: what is the case.
         evidence: The numbers behind it.
-        remedy: What to do next, as a command where there is one.
+        remedy: What to do next.
         confidence: ``measured`` from values, ``predicted`` from a rule or a config, ``claimed`` by a label.
         share: How much of what is wrong at this place the finding explains, 0 to 1; ``None`` where that has no measure.
+        commands: What to type for the remedy, in order, quoted for a shell. Upper-case words stand for what nobody
+            has said yet, see ``hsforensics.findings.PLACEHOLDERS``.
     """
 
     code: str
@@ -104,6 +106,7 @@ class Finding:
     remedy: str
     confidence: Literal["measured", "predicted", "claimed"] = "measured"
     share: float | None = None
+    commands: tuple[str, ...] = ()
 
 
 def parse_state(text: str) -> State:

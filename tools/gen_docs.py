@@ -11,6 +11,7 @@ from pathlib import Path
 from id_rules_page import id_rules_page
 
 from hsforensics.errors import ERROR_CODES
+from hsforensics.finding_kinds import FindingKind
 from hsforensics.findings import CATALOGUE
 from hsforensics.report.schema import RESULT_TYPES, json_schema
 
@@ -45,7 +46,7 @@ _EXITS = (
     ("capture", "3", "nothing captured, or the destination must not be touched; nothing is left behind"),
     ("fingerprint", "0", "written, whole"),
     ("fingerprint", "3", "refused: nothing readable, or the file exists; nothing is written"),
-    ("findings", "0", "listed"),
+    ("findings", "0", "listed, or the one asked for explained"),
     ("demo", "0", "replayed"),
     ("demo", "3", "its files are missing, or nothing here can compute reference states"),
 )
@@ -76,9 +77,14 @@ def _plain_environment() -> dict[str, str]:
 
 def _findings_page() -> str:
     lines = ["# Findings", "", "Stable codes, as `hsforensics findings` lists them.", ""]
+    lines += ["In a result, upper-case words of the commands are filled in where they are known.", ""]
     lines += ["| code | severity | meaning | remedy |", "| --- | --- | --- | --- |"]
-    lines += [f"| `{k.code}` | {k.severity} | {k.meaning} | {k.remedy} |" for k in CATALOGUE.values()]
+    lines += [f"| `{k.code}` | {k.severity} | {k.meaning} | {_remedy(k)} |" for k in CATALOGUE.values()]
     return "\n".join(lines) + "\n"
+
+
+def _remedy(kind: FindingKind) -> str:
+    return "<br>".join((kind.remedy, *(f"`{command}`" for command in kind.commands)))
 
 
 def _exit_page() -> str:

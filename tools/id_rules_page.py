@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from hsforensics.drafter.keys import IDS_KEYS
 from hsforensics.rules.flags import FLAG_SUPPORT
-from hsforensics.rules.functions import DEFAULTS, RULES
+from hsforensics.rules.functions import DEFAULTS, MEANINGS
 from hsforensics.rules.live import live_checks, live_engines, live_loops, versions_seen
 from hsforensics.rules.lookup import rules_of
 from hsforensics.rules.rows import ConfigReading, IdRule, ModelClass
@@ -75,7 +75,7 @@ def id_rules_page() -> str:
     sglang = f"{len(scan.releases)} releases of SGLang from {scan.releases[0]} to {scan.releases[-1]} were executed."
     parts = [
         _INTRO,
-        "## Rules\n\n" + _table(("rule", "an id means"), ((f"`{n}`", _doc(f)) for n, f in RULES.items())),
+        "## Rules\n\n" + _table(("rule", "an id means"), ((f"`{name}`", text) for name, text in MEANINGS.items())),
         "## Defaults\n\n" + _table(("default", "without ids"), ((f"`{n}`", _doc(f)) for n, f in DEFAULTS.items())),
         f"## SGLang, EAGLE-3\n\n{sglang}\n\n" + _classes("sglang", ("eagle3",)),
         "## SGLang, DFLASH and DSPARK\n\nIds are checked against 0 to L - 1, so state 0 cannot be asked for.\n\n"

@@ -46,7 +46,8 @@ def capture_command(
         Path, typer.Option(help="Python interpreter that has sglang.", show_default="this one")
     ] = Path(sys.executable),
     engine_arg: Annotated[
-        list[str] | None, typer.Option(help="One more argument for sglang, such as --engine-arg=--quantization=fp8.")
+        list[str] | None,
+        typer.Option(help="One more argument for sglang: --engine-arg=ARG, such as --quantization=fp8."),
     ] = None,
     tp: Annotated[int, typer.Option(min=1, help="Tensor-parallel size of sglang.")] = 1,
     every_rank: Annotated[

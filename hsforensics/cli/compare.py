@@ -36,7 +36,7 @@ def compare_command(
     ] = None,
     introspect: Annotated[
         str | None,
-        typer.Option(metavar="PATH", help="Read SGLang's id rule from its own code, see 'hsforensics rules --help'."),
+        typer.Option(metavar="<path>", help="Read SGLang's id rule from its own code, see 'hsforensics rules --help'."),
     ] = None,
     repeat: Annotated[
         Path | None, typer.Option(help="A second capture of the same tokens by the same engine: measures its noise.")

@@ -9,10 +9,12 @@ from typing import Annotated
 import typer
 
 from hsforensics.cli.options import parse_wiring_option
+from hsforensics.cli.shape import PlainGroup, register
 from hsforensics.errors import EXIT_DIFFERENCE, EXIT_GOOD, EXIT_REFUSED
 from hsforensics.results_contract import ContractResult
 
 contract_app = typer.Typer(
+    cls=PlainGroup,
     help="A small file beside a drafter that says which states it was trained on, with values to prove it.",
     no_args_is_help=True,
 )
@@ -20,7 +22,6 @@ contract_app = typer.Typer(
 _EXITS = {"kept": EXIT_GOOD, "broken": EXIT_DIFFERENCE, "undecided": EXIT_REFUSED}
 
 
-@contract_app.command("write")
 def write_command(
     drafter: Annotated[Path, typer.Argument(help="The drafter's directory.")],
     wiring: Annotated[str | None, typer.Option(help="The trained wiring, in fc order, such as '3,31,59'.")] = None,
@@ -54,7 +55,6 @@ def write_command(
     _render(result, as_json=as_json)
 
 
-@contract_app.command("verify")
 def verify_command(
     drafter: Annotated[Path, typer.Argument(help="The drafter's directory.")],
     capture: Annotated[
@@ -95,3 +95,7 @@ def _render(result: ContractResult, *, as_json: bool) -> None:
     from hsforensics.report.contract import print_contract
 
     print_contract(result, console(sys.stdout))
+
+
+register(contract_app, "hsforensics contract write", write_command)
+register(contract_app, "hsforensics contract verify", verify_command)

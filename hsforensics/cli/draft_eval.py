@@ -40,7 +40,8 @@ def draft_eval_command(
     ] = None,
     steps: Annotated[int, typer.Option(min=1, help="Draft steps to evaluate.")] = 3,
     target_channel: Annotated[
-        int | None, typer.Option(min=0, help="Channel of the dump that holds the target's last state [the last one].")
+        int | None,
+        typer.Option(min=0, help="Channel of the dump that holds the target's last state.", show_default="the last"),
     ] = None,
     feed: Annotated[
         Feed,

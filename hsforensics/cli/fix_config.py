@@ -21,7 +21,7 @@ _Engines: TypeAlias = Annotated[
 ]
 _Introspect: TypeAlias = Annotated[
     str | None,
-    typer.Option(metavar="PATH", help="Read SGLang's id rule from its own code, see 'hsforensics rules --help'."),
+    typer.Option(metavar="<path>", help="Read SGLang's id rule from its own code, see 'hsforensics rules --help'."),
 ]
 _Output: TypeAlias = Annotated[
     Path | None,
@@ -67,16 +67,6 @@ def fix_config_command(
 
     Shows a diff and the reason of every change, and writes only with --write or --output. A second run has nothing to
     do. What an engine will serve follows from an id rule until a new capture measures it.
-
-    Examples:
-
-      hsforensics fix-config DRAFTER --report report.json --engine sglang==0.5.16
-
-      hsforensics fix-config DRAFTER --wiring 3,31,59 --engine sglang==0.5.12.post1 --target MODEL --write
-
-      hsforensics fix-config DRAFTER --report report.json --engine sglang==0.5.23 --engine vllm==0.33.0 --output FIXED
-
-      hsforensics fix-config DRAFTER --undo
 
     Exit codes: 0 nothing to do, or written; 1 a change is pending, or the engine was measured to disagree with its id
     rule; 2 wrong command line; 3 refused: ambiguous report, another drafter's report, no rule, not expressible,

@@ -18,23 +18,25 @@ from hsforensics.cli.findings import findings_command
 from hsforensics.cli.fingerprint import fingerprint_command
 from hsforensics.cli.fix_config import fix_config_command
 from hsforensics.cli.rules import rules_command
+from hsforensics.cli.shape import PlainGroup, register
 
 app = typer.Typer(
     name="hsforensics",
+    cls=PlainGroup,
     help="Which hidden states was your EAGLE-3 drafter trained on, which ones is it served, and how to repair it.",
     epilog="Exit codes: 0 good, 1 a difference, 2 wrong command line, 3 could not judge, 70 bug, 130 interrupted.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.command("demo")(demo_command)
-app.command("capture")(capture_command)
-app.command("compare")(compare_command)
-app.command("fingerprint")(fingerprint_command)
-app.command("fix-config")(fix_config_command)
-app.command("draft-eval")(draft_eval_command)
-app.command("rules")(rules_command)
+register(app, "hsforensics demo", demo_command)
+register(app, "hsforensics capture", capture_command)
+register(app, "hsforensics compare", compare_command)
+register(app, "hsforensics fingerprint", fingerprint_command)
+register(app, "hsforensics fix-config", fix_config_command)
+register(app, "hsforensics draft-eval", draft_eval_command)
+register(app, "hsforensics rules", rules_command)
 app.add_typer(contract_app, name="contract")
-app.command("findings")(findings_command)
+register(app, "hsforensics findings", findings_command)
 
 
 def _show_version(wanted: bool) -> None:

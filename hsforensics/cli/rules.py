@@ -31,7 +31,7 @@ def rules_command(
     introspect: Annotated[
         str | None,
         typer.Option(
-            metavar="PATH",
+            metavar="<path>",
             help="Read the rule from an SGLang's own code: a .whl, the directory of an unpacked one, or 'installed'. "
             "Runs its setter, checked and alone, in a separate process.",
         ),
@@ -42,14 +42,6 @@ def rules_command(
 
     With --ids: the states that they serve. With --states: the ids to write, or that there are none, and other ways with
     their price. With neither: what the engine serves when a config holds no ids.
-
-    Examples:
-
-      hsforensics rules --engine sglang==0.5.16 --architecture KimiK25ForConditionalGeneration --layers 61 --ids 2,30,58
-
-      hsforensics rules --engine vllm==0.33.0 --target MODEL --states 3,31,59
-
-      hsforensics rules --introspect installed --architecture LlamaForCausalLM --layers 32 --ids 2,16,29
 
     Exit codes: 0 answered; 1 the engine fails with these ids, or its code denies the tables; 2 wrong command line;
     3 not expressible, or no rule is known.

@@ -168,9 +168,10 @@ def predict_with(serving: Serving, config: DrafterConfig) -> Prediction:
     predicted = serve(serving, read.ids)
     if read.off:
         note = f"{read.detail}: the engine feeds postnorm alone and skips fc"
-        return replace(predicted, states=(POSTNORM,), note=note)
+        return replace(predicted, states=(POSTNORM,), note=note, trouble="")
     if read.fails:
-        return replace(predicted, states=None, note=f"{read.detail}: the engine fails when it starts")
+        trouble = f"{read.detail}: the engine fails when it starts"
+        return replace(predicted, states=None, note=trouble, trouble=trouble)
     if serving.rule.rule == "ignores_ids" or read.ids is None:
         return replace(predicted, note=f"{predicted.note}; default layers, since {read.detail}")
     return predicted

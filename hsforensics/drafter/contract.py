@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -30,7 +31,6 @@ VALUES = 16
 
 _ROWS, _PREFIX = 8, 64
 _CODE = "contract-unreadable"
-_AGAIN = "write it again: hsforensics contract write DRAFTER --wiring ... "
 
 
 @dataclass(frozen=True)
@@ -180,19 +180,19 @@ def read_contract(path: Path) -> Contract:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise HsfError(_CODE, path, "there is no contract beside this drafter", _AGAIN) from None
+        raise HsfError(_CODE, path, "there is no contract beside this drafter", _again(path)) from None
     except (OSError, ValueError) as error:
-        raise HsfError(_CODE, path, f"is not readable ({error})", _AGAIN) from None
+        raise HsfError(_CODE, path, f"is not readable ({error})", _again(path)) from None
     try:
         found: Contract = TypeAdapter(Contract).validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise HsfError(_CODE, path, f"'{where}': {first['msg']}", _AGAIN) from None
+        raise HsfError(_CODE, path, f"'{where}': {first['msg']}", _again(path)) from None
     for mark in found.imprints:
         shapes = {len(mark.norms), len(mark.values), len(found.states)}
         if len(shapes) > 1 or any(len(x) != len(mark.rows) for x in (*mark.norms, *mark.values)):
-            raise HsfError(_CODE, path, "its imprints have other shapes than its states and rows", _AGAIN)
+            raise HsfError(_CODE, path, "its imprints have other shapes than its states and rows", _again(path))
     return found
 
 
@@ -211,3 +211,7 @@ def flags_of(config: dict[str, Any], tensors: set[str]) -> dict[str, bool]:
         "fc_norm": on("fc_norm", "use_aux_norm") or any(name.startswith(("fc_norm.", "aux_norm_")) for name in ends),
         "norm_output": on("norm_output", "return_hidden_post_norm"),
     }
+
+
+def _again(path: Path) -> str:
+    return f"write it again: hsforensics contract write {shlex.quote(str(path.parent))} --wiring STATES"

@@ -12,7 +12,8 @@ from hsforensics.capture.manifest import ManifestHeader
 from hsforensics.capture.store import Capture
 from hsforensics.dumps import DumpSet
 from hsforensics.errors import HsfError
-from hsforensics.findings import finding
+from hsforensics.findings import fill_findings, finding
+from hsforensics.flows.known import known_words
 from hsforensics.flows.provenance import provenance
 from hsforensics.models.target import Target
 from hsforensics.results import CaptureResult, DumpSource
@@ -115,25 +116,26 @@ def capture_result(
 ) -> CaptureResult:
     """What was written, with the findings on the dump first and then those of the capture itself."""
     made: ManifestHeader = capture.manifest
+    origin = provenance(
+        target_path=made.target_path,
+        target_wrapper=made.target_wrapper,
+        target_inner=made.target_inner,
+        layers=made.layers,
+        hidden_size=made.hidden_size,
+        drafter_path=str(drafter) if drafter else None,
+        dumps=(DumpSource(str(source.path), source.producer, len(tokens.sequences), tokens.dtype),),
+        capture_path=str(capture.path),
+        engine=made.engine,
+        engine_version=made.engine_version,
+        dtype=made.dtype,
+        device=made.device,
+    )
     return CaptureResult(
         path=str(capture.path),
         states=made.states,
         requests=len(capture.requests),
         rows=sum(entry.rows for entry in capture.requests),
         bytes=sum(file.stat().st_size for file in capture.path.iterdir()),
-        findings=(*tokens.findings, *findings),
-        provenance=provenance(
-            target_path=made.target_path,
-            target_wrapper=made.target_wrapper,
-            target_inner=made.target_inner,
-            layers=made.layers,
-            hidden_size=made.hidden_size,
-            drafter_path=str(drafter) if drafter else None,
-            dumps=(DumpSource(str(source.path), source.producer, len(tokens.sequences), tokens.dtype),),
-            capture_path=str(capture.path),
-            engine=made.engine,
-            engine_version=made.engine_version,
-            dtype=made.dtype,
-            device=made.device,
-        ),
+        findings=fill_findings((*tokens.findings, *findings), known_words(origin)),
+        provenance=origin,
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hsforensics.capture.transformers_model import pick_device
 from hsforensics.errors import HsfError
-from hsforensics.findings import finding
+from hsforensics.findings import CATALOGUE, fill, fill_findings, finding
 from hsforensics.flows.bank import Bank
 from hsforensics.flows.bank_check import incomplete, refuse_tiny, sound_bank
 from hsforensics.flows.channel_log import Evidence
@@ -26,6 +26,7 @@ from hsforensics.flows.coverage import few_findings, forbid_few, unused_findings
 from hsforensics.flows.evidence import Yardsticks, bank_evidence, bank_logs, files_evidence
 from hsforensics.flows.explaining import Explainer, all_findings, excluded_slots, explained_slots
 from hsforensics.flows.groups import group_findings, sample_groups
+from hsforensics.flows.known import known_paths, known_words
 from hsforensics.flows.opening import open_inputs
 from hsforensics.flows.padding import without_padding
 from hsforensics.flows.pairing import Pair, pair_samples
@@ -152,6 +153,7 @@ def compare_inputs(
         raise HsfError("nothing-compared", given.dumps.path, message, "produce the dump again, or check the target")
     tokens, sequences = min(max(record.tokens for record in records), seen.repeats.tokens), seen.repeats.sequences
     notes += [*repeat_findings(seen.repeats), *few_findings(tokens, sequences)]
+    words = known_words(origin, predicted.engine if predicted else engine)
     return CompareResult(
         verdict=judgement.verdict,
         tier=given.tier,
@@ -161,7 +163,7 @@ def compare_inputs(
         offsets=judgement.offsets,
         offset_uniform=judgement.offset_uniform,
         channels=records,
-        findings=sort_findings([*judgement.findings, *notes]),
+        findings=fill_findings(sort_findings([*judgement.findings, *notes]), words),
         tokens=tokens,
         sequences=sequences,
         provenance=origin,
@@ -236,7 +238,8 @@ def _pair(given: Inputs) -> tuple[list[Pair], list[Finding]]:
     where = given.dumps.path
     if not pairs:
         message = f"none of its {len(given.bank.requests)} requests has the tokens of a sample in {where}"
-        remedy = f"capture these dumps: hsforensics capture {where} --target MODEL -o CAPTURE"
+        words = known_paths(DUMPS=where, MODEL=given.target.path if given.target else given.bank.manifest.target_path)
+        remedy = f"capture these dumps: {fill(CATALOGUE['tokens-unmatched'].commands[0], words)}"
         raise HsfError("nothing-compared", given.bank.path, message, remedy)
     if not alone:
         return pairs, []

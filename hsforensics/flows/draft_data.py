@@ -12,7 +12,9 @@ from hsforensics.capture.manifest import REQUEST_NAME, TEMPORARY, token_ids_sha2
 from hsforensics.capture.store import Capture, is_capture, open_capture
 from hsforensics.dumps import DumpSet, open_dumps
 from hsforensics.errors import HsfError
-from hsforensics.findings import finding
+from hsforensics.finding_kinds import MAKE_BANK
+from hsforensics.findings import fill, finding
+from hsforensics.flows.known import known_paths
 from hsforensics.flows.target_check import check_target
 from hsforensics.matching.cheap import POSTNORM_SHARE, POSTNORM_TOLERANCE, postnorm_rms
 from hsforensics.states import POSTNORM, Finding, Sample, State, show_state, show_wiring
@@ -77,8 +79,15 @@ class EvalData:
     opened: Capture | DumpSet
 
 
-def open_data(path: Path, wirings: Sequence[tuple[State, ...]], channels: Sequence[tuple[int, ...]]) -> EvalData:
+def open_data(
+    path: Path,
+    wirings: Sequence[tuple[State, ...]],
+    channels: Sequence[tuple[int, ...]],
+    target: Path | None = None,
+) -> EvalData:
     """Open a capture or dumps, and check that the runs are named the way this source allows.
+
+    ``target`` is only named in a remedy.
 
     Raises:
         HsfError: ``usage`` for states of a dump, channel numbers of a capture, or no run at all; whatever opening
@@ -88,7 +97,7 @@ def open_data(path: Path, wirings: Sequence[tuple[State, ...]], channels: Sequen
         opened = _open_capture(path)
         if channels or not wirings:
             got = "a capture's states are named by --wiring" + (", got --channels" if channels else "; none is given")
-            raise HsfError("usage", path, got, f"hsforensics draft-eval DRAFTER --data {path} --wiring 2,15,27 ...")
+            raise HsfError("usage", path, got, "name the states to feed, such as --wiring 2,15,27")
         return EvalData("bank", tuple(wirings), BANK_NOTE, opened)
     dumps = open_dumps(path)
     if wirings or not channels:
@@ -97,11 +106,8 @@ def open_data(path: Path, wirings: Sequence[tuple[State, ...]], channels: Sequen
             if wirings
             else "a dump's channels are named by --channels; none is given"
         )
-        remedy = (
-            f"name channels (--channels 0,1,2), or make a bank first: hsforensics capture {path} --engine transformers "
-            "--target MODEL -o CAPTURE"
-        )
-        raise HsfError("usage", path, got, remedy)
+        make = fill(MAKE_BANK[0], known_paths(DUMPS=path, MODEL=target))
+        raise HsfError("usage", path, got, f"name channels (--channels 0,1,2), or make a bank first: {make}")
     return EvalData("channels", tuple(channels), CHANNELS_NOTE, dumps)
 
 
@@ -265,7 +271,7 @@ def _target_channel(dumps: DumpSet, usual: tuple[str, ...], fc_channels: int, as
 def _check_number(dumps: DumpSet, usual: tuple[str, ...], number: int, option: str) -> None:
     if usual and not 0 <= number < len(usual):
         got = f"the samples of {dumps.path} have channels 0 to {len(usual) - 1}, got {number}"
-        raise HsfError("usage", option, got, "count the channels with hsforensics compare DUMPS --target MODEL")
+        raise HsfError("usage", option, got, f"name one of 0 to {len(usual) - 1}")
 
 
 def _judge(found: Reading, target: Target, fault: str | None) -> Reading | Finding:

@@ -17,10 +17,12 @@ from hsforensics.drafter.ranking import rank_runs
 from hsforensics.drafter.summary import draft_run
 from hsforensics.drafter.weights import LoadedDrafter, load_drafter
 from hsforensics.errors import HsfError
+from hsforensics.findings import fill_findings
 from hsforensics.flows.compare_findings import sort_findings
 from hsforensics.flows.draft_data import EvalData, Reading, distinct, open_data, readings
 from hsforensics.flows.draft_findings import data_findings, embedding_findings, plural, run_findings, target_findings
 from hsforensics.flows.draft_target import TargetCheck
+from hsforensics.flows.known import known_words
 from hsforensics.flows.provenance import provenance
 from hsforensics.models.target import Target, load_target
 from hsforensics.results import DraftEvalResult, DumpSource, Provenance
@@ -114,7 +116,7 @@ def draft_eval(
             could be evaluated.
     """
     _check_numbers(steps, max_sequences, dtype, feed)
-    opened = open_data(data, wirings, channels)
+    opened = open_data(data, wirings, channels, target)
     model = load_target(target)
     place, precision = pick_device(device), _torch_dtype(dtype)
     loaded = load_drafter(drafter, model, precision, place)
@@ -138,7 +140,9 @@ def draft_eval(
         *([ranked] if ranked else ()),
     ]
     origin = _provenance(model, loaded, drafter, opened, data, done, dtype=DTYPES[dtype], device=place, seed=seed)
-    return DraftEvalResult(runs=runs, findings=sort_findings(found), provenance=origin)
+    return DraftEvalResult(
+        runs=runs, findings=fill_findings(sort_findings(found), known_words(origin)), provenance=origin
+    )
 
 
 def _check_numbers(steps: int, max_sequences: int | None, dtype: str, feed: str) -> None:

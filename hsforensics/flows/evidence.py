@@ -10,6 +10,7 @@ from hsforensics.flows.bank import Bank, BankRequest
 from hsforensics.flows.bank_check import missing_states
 from hsforensics.flows.channel_log import SERVED_PREFIX, ChannelLog, Evidence
 from hsforensics.flows.embedding_lag import known_tokens, lagged_embedding
+from hsforensics.flows.first_values import with_first_values
 from hsforensics.flows.memory_bank import MemoryBank
 from hsforensics.flows.pairing import Pair
 from hsforensics.flows.repeats import Repeats
@@ -178,7 +179,7 @@ def _close(
     request = bank.read(pairs[0].request)
 
     def row_of(state: State, row: int) -> Tensor | None:
-        place = row if served else _their_row(pairs[0], row)
+        place = row if served else pairs[0].their_row(row)
         return request.state(state)[place] if state in states and place is not None else None
 
     tables = _by_unit(log, repeats, served=served)
@@ -191,8 +192,8 @@ def _close(
         return log.close(match, row_of)
     if match.identity == "exact":
         match = replace(match, identity="match", note="equal fingerprints, which cannot prove equal bits")
-    # projected numbers beside each other would only mislead the eye
-    return replace(log.close(match, row_of), row=None, values=(), reference=(), claimed_reference=())
+    closed = log.close(match, row_of)
+    return with_first_values(closed, pairs[0], request, log.channel.claim, served=served)
 
 
 def _by_unit(log: ChannelLog, repeats: Repeats, *, served: bool) -> list[Tensor]:
@@ -203,11 +204,3 @@ def _by_unit(log: ChannelLog, repeats: Repeats, *, served: bool) -> list[Tensor]
     for number, table in log.tables:
         homes.setdefault(repeats.drawn_as(number, served=served), []).append(table)
     return [torch.cat(parts) for parts in homes.values()]
-
-
-def _their_row(pair: Pair, row: int) -> int | None:
-    """The row of the request that belongs to a row of the sample."""
-    for ours, theirs, count in pair.alignment.spans:
-        if ours <= row < ours + count:
-            return theirs + row - ours
-    return None

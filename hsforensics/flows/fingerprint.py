@@ -17,7 +17,8 @@ from hsforensics.flows.bank import Bank
 from hsforensics.flows.compare_inputs import MAX_SAMPLES, Inputs, read_samples
 from hsforensics.flows.fingerprint_file import Described, Stored, read_fingerprint, write_fingerprint
 from hsforensics.flows.fingerprint_sides import SketchedSample, SketchRule, reduced_header, sketch_bank, sketch_samples
-from hsforensics.flows.memory_bank import MemoryBank, MemoryRequest
+from hsforensics.flows.known import FINGERPRINT
+from hsforensics.flows.memory_bank import FirstValues, MemoryBank, MemoryRequest
 from hsforensics.flows.provenance import provenance
 from hsforensics.matching.fingerprint import Sketch, choose_windows, places_of, sketch, token_keys
 from hsforensics.results import FingerprintResult
@@ -25,8 +26,6 @@ from hsforensics.states import Channel, Finding, Sample
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from hsforensics.matching.align_windows import Places
 
 
 def fingerprint(
@@ -134,15 +133,15 @@ def fingerprint_dumps(path: Path) -> tuple[DumpSet, list[Sample], Described]:
     described, stored = read_fingerprint(path)
     if described.kind != "dump":
         raise HsfError("usage", path, "is the fingerprint of a capture, not of dumps", "give it as the second argument")
-    dumps = DumpSet(path, f"fingerprint of {described.producer}", (), None, described.claim_source, _unread)
+    dumps = DumpSet(path, f"{FINGERPRINT}{described.producer}", (), None, described.claim_source, _unread)
     return dumps, list(_samples(path, described, stored)), described
 
 
-def _samples(path: Path, described: Described, stored: list[tuple[Tensor, Tensor, Places]]) -> Iterator[Sample]:
-    for name, (keys, values, places) in zip(described.names, stored, strict=True):
-        named = zip(described.labels, described.claims, values, strict=True)
+def _samples(path: Path, described: Described, stored: list[Stored]) -> Iterator[Sample]:
+    for name, item in zip(described.names, stored, strict=True):
+        named = zip(described.labels, described.claims, item.values, strict=True)
         channels = tuple(Channel(i, label, claim, rows) for i, (label, claim, rows) in enumerate(named))
-        yield SketchedSample(name, path, keys, channels, places=places)
+        yield SketchedSample(name, path, item.keys, channels, places=item.places, first=tuple(item.first))
 
 
 def _unread(path: Path) -> RawSample:
@@ -163,10 +162,11 @@ def fingerprint_bank(path: Path) -> tuple[MemoryBank, Described]:
     header = TypeAdapter(ManifestHeader).validate_python(described.header)
     count = len(header.states)
     requests = []
-    for keys, values, places in stored:
-        served = tuple(Channel(i, f"served.{i}", None, rows) for i, rows in enumerate(values[count:]))
-        states = dict(zip(header.states, values[:count], strict=True))
-        requests.append(MemoryRequest(keys, states, served, places))
+    for item in stored:
+        served = tuple(Channel(i, f"served.{i}", None, rows) for i, rows in enumerate(item.values[count:]))
+        states = dict(zip(header.states, item.values[:count], strict=True))
+        first = FirstValues(dict(zip(header.states, item.first[:count], strict=True)), tuple(item.first[count:]))
+        requests.append(MemoryRequest(item.keys, states, served, item.places, first=first))
     return MemoryBank(path, reduced_header(header), requests, sketched=True), described
 
 

@@ -40,6 +40,12 @@ class Stored:
     first: Tensor
     places: Places
 
+    @property
+    def values(self) -> Tensor:
+        """[C, R, 64] fp32: what stands for the rows."""
+        found: Tensor = self.unit.float() * self.norm[..., None]
+        return found
+
 
 @dataclass(frozen=True)
 class Described:
@@ -117,8 +123,8 @@ def write_fingerprint(path: Path, described: Described, samples: Sequence[Stored
     return len(data)
 
 
-def read_fingerprint(path: Path) -> tuple[Described, list[tuple[Tensor, Tensor, Places]]]:
-    """What the file says of itself, and (keys [R], values [C, R, 64] fp32, places) of every sample.
+def read_fingerprint(path: Path) -> tuple[Described, list[Stored]]:
+    """What the file says of itself, and every sample.
 
     Raises:
         HsfError: ``capture-foreign``: torn, of another format or version, or of other shapes than it says.
@@ -132,10 +138,11 @@ def read_fingerprint(path: Path) -> tuple[Described, list[tuple[Tensor, Tensor, 
             for number in range(len(described.names)):
                 keys = file.get_tensor(f"{number}.keys")
                 unit, norm = file.get_tensor(f"{number}.unit"), file.get_tensor(f"{number}.norm")
-                _check_shapes(path, number, keys, unit, norm, len(described.labels))
+                first = file.get_tensor(f"{number}.first")
+                _check_shapes(path, number, (keys, unit, norm, first), len(described.labels))
                 rows, contexts = file.get_tensor(f"{number}.places"), file.get_tensor(f"{number}.contexts")
                 places = _places(path, number, keys, rows, contexts, described.lengths[number])
-                found.append((keys, unit.float() * norm[..., None], places))
+                found.append(Stored(keys, unit, norm, first, places))
     except (OSError, SafetensorError) as error:
         raise HsfError("capture-foreign", path, f"is no readable fingerprint ({error})", _AGAIN) from None
     return described, found
@@ -167,10 +174,14 @@ def _places(path: Path, number: int, keys: Tensor, rows: Tensor, contexts: Tenso
     return Places(keys.tolist(), rows.tolist(), contexts.tolist(), length)
 
 
-def _check_shapes(path: Path, number: int, keys: Tensor, unit: Tensor, norm: Tensor, channels: int) -> None:
-    from hsforensics.matching.fingerprint import COLUMNS
+def _check_shapes(path: Path, number: int, tensors: tuple[Tensor, Tensor, Tensor, Tensor], channels: int) -> None:
+    from hsforensics.matching.fingerprint import COLUMNS, FIRST
 
+    keys, *rest = tensors
     rows = len(keys)
-    if tuple(unit.shape) != (channels, rows, COLUMNS) or tuple(norm.shape) != (channels, rows):
-        message = f"sample {number}: {tuple(unit.shape)} and {tuple(norm.shape)} for {channels} channels of {rows} rows"
+    wanted = [(channels, rows, COLUMNS), (channels, rows), (channels, rows, FIRST)]
+    shapes = [tuple(tensor.shape) for tensor in rest]
+    if shapes != wanted:
+        shown = ", ".join(map(str, shapes))
+        message = f"sample {number}: shapes {shown} for {channels} channels of {rows} rows"
         raise HsfError("capture-foreign", path, message, _AGAIN)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from hsforensics.capture.manifest import ManifestHeader
 from hsforensics.findings import finding
 from hsforensics.flows.bank import Bank
-from hsforensics.flows.memory_bank import MemoryBank, MemoryRequest
+from hsforensics.flows.memory_bank import FirstValues, MemoryBank, MemoryRequest
 from hsforensics.matching.align_windows import Places
-from hsforensics.matching.fingerprint import COLUMNS, choose_windows, places_of, sketch, token_keys
+from hsforensics.matching.fingerprint import COLUMNS, FIRST, Sketch, choose_windows, places_of, sketch, token_keys
 from hsforensics.states import Finding, Sample
 
 if TYPE_CHECKING:
@@ -35,9 +35,13 @@ class SketchRule:
 
 @dataclass(frozen=True)
 class SketchedSample(Sample):
-    """A sample of which chosen rows are left; ``token_ids`` are their keys, ``places`` where they lie."""
+    """A sample of which chosen rows are left.
+
+    ``token_ids`` are their keys, ``places`` where they lie, ``first`` the first values of each channel, [R, 4].
+    """
 
     places: Places | None = None
+    first: tuple[Tensor, ...] = ()
 
 
 def sketch_samples(samples: Iterable[Sample], rule: SketchRule) -> tuple[list[Sample], list[Finding]]:
@@ -50,27 +54,30 @@ def sketch_samples(samples: Iterable[Sample], rule: SketchRule) -> tuple[list[Sa
     for sample in samples:
         keys = token_keys(sample.token_ids, rule.salt)
         windows = choose_windows(keys)
-        channels = []
+        channels, first = [], []
         for channel in sample.channels:
-            values, note = _reduce(channel.values, keys, windows, rule)
-            channels.append(replace(channel, values=values))
+            reduced, note = _reduce(channel.values, keys, windows, rule)
+            channels.append(replace(channel, values=reduced.values))
+            first.append(reduced.first)
             if note:
                 notes.append(finding("channel-unreadable", f"{sample.name}, {channel.label}", note, "fingerprint"))
         rest, places = tuple(channels), places_of(keys, windows)
-        found.append(SketchedSample(sample.name, sample.path, _chosen(keys, windows), rest, places=places))
+        kept = _chosen(keys, windows)
+        found.append(SketchedSample(sample.name, sample.path, kept, rest, places=places, first=tuple(first)))
     return found, notes
 
 
 def _reduce(
     values: Tensor, keys: Tensor, windows: Sequence[tuple[int, int]], rule: SketchRule
-) -> tuple[Tensor, str | None]:
+) -> tuple[Sketch, str | None]:
     import torch
 
     rows, width = values.shape
     if rows == len(keys) and rule.width in (None, width):
-        return sketch(values, windows, rule.seed).values, None
+        return sketch(values, windows, rule.seed), None
     lost = torch.full((sum(count for _, count in windows), COLUMNS), float("nan"))
-    return lost, f"{rows} rows of width {width} for {len(keys)} tokens and width {rule.width or width}"
+    wanted = f"{len(keys)} tokens and width {rule.width or width}"
+    return Sketch(lost, lost[:, 0], lost[:, :FIRST]), f"{rows} rows of width {width} for {wanted}"
 
 
 def _chosen(keys: Tensor, windows: Sequence[tuple[int, int]]) -> Tensor:
@@ -86,9 +93,13 @@ def sketch_bank(bank: Bank, rule: SketchRule) -> MemoryBank:
         held = bank.read(entry)
         keys = token_keys(held.token_ids, rule.salt)
         windows = choose_windows(keys)
-        states = {s: sketch(held.state(s), windows, rule.seed).values for s in bank.manifest.states}
-        served = tuple(replace(c, values=sketch(c.values, windows, rule.seed).values) for c in held.served)
-        requests.append(MemoryRequest(_chosen(keys, windows), states, served, places_of(keys, windows)))
+        states = {state: sketch(held.state(state), windows, rule.seed) for state in bank.manifest.states}
+        slots = [sketch(channel.values, windows, rule.seed) for channel in held.served]
+        served = tuple(replace(c, values=slot.values) for c, slot in zip(held.served, slots, strict=True))
+        first = FirstValues({state: one.first for state, one in states.items()}, tuple(slot.first for slot in slots))
+        rows = {state: one.values for state, one in states.items()}
+        places = places_of(keys, windows)
+        requests.append(MemoryRequest(_chosen(keys, windows), rows, served, places, first=first))
     return MemoryBank(bank.path, reduced_header(bank.manifest), requests, sketched=True)
 
 

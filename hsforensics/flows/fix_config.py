@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,10 +11,19 @@ from hsforensics.drafter.edits import apply_changes, describe, diff_text
 from hsforensics.drafter.output import write_copy
 from hsforensics.drafter.plan import plan_changes
 from hsforensics.drafter.write import replace_file
+from hsforensics.findings import fill
 from hsforensics.flows.fix_findings import fix_findings
-from hsforensics.flows.fix_inputs import FixEngine, FixInputs, FixWishes, measured_wiring, resolve_inputs
+from hsforensics.flows.fix_inputs import (
+    FixEngine,
+    FixInputs,
+    FixWishes,
+    known_words_of,
+    measured_wiring,
+    resolve_inputs,
+)
+from hsforensics.flows.known import to_measure
 from hsforensics.flows.provenance import provenance
-from hsforensics.results import ConfigEdit, FixConfigResult, ServedChange
+from hsforensics.results import ConfigEdit, FixConfigResult, Provenance, ServedChange
 
 if TYPE_CHECKING:
     from hsforensics.results import CompareResult
@@ -77,6 +87,15 @@ def carry_out(drafter: Path, wishes: FixWishes, *, write: bool = False, output: 
     copied = write_copy(config, fixed.raw, output) if output else None
     first, *others = (_served(each, config, fixed) for each in inputs.engines)
     written = backup is not None or copied is not None
+    words = known_words_of(output or config.path.parent, wishes)
+    origin = provenance(
+        target_path=str(target) if target else None,
+        layers=inputs.layers,
+        drafter_path=str(drafter),
+        drafter_config_sha256=fixed.sha256 if written else config.sha256,
+        engine=inputs.engines[0].engine.name,
+        engine_version=inputs.engines[0].engine.version,
+    )
     return FixConfigResult(
         config_path=str(config.path),
         wiring=inputs.wiring,
@@ -87,17 +106,11 @@ def carry_out(drafter: Path, wishes: FixWishes, *, write: bool = False, output: 
         pending=pending and not written,
         written=written,
         backup=str(backup) if backup else None,
-        findings=fix_findings(config, fixed, inputs, report),
-        provenance=provenance(
-            target_path=str(target) if target else None,
-            layers=inputs.layers,
-            drafter_path=str(drafter),
-            drafter_config_sha256=fixed.sha256 if written else config.sha256,
-            engine=inputs.engines[0].engine.name,
-            engine_version=inputs.engines[0].engine.version,
-        ),
+        findings=fix_findings(config, fixed, inputs, report, words),
+        provenance=origin,
         others=tuple(others),
         output=str(copied) if copied else None,
+        next_commands=_next_commands(origin, words, pending=pending, written=written),
     )
 
 
@@ -118,6 +131,16 @@ def _plan(
         if serving not in content and states != inputs.wiring:
             raise RuntimeError(f"the edited config makes {serving} serve {states}, not {inputs.wiring}")
     return fixed, describe(config, changes)
+
+
+def _next_commands(origin: Provenance, words: dict[str, str], *, pending: bool, written: bool) -> tuple[str, ...]:
+    """The same command with ``--write`` while a change is pending, and the way to measure it once it is written."""
+    if written:
+        return tuple(fill(text, words) for text in to_measure(f"{origin.engine}=={origin.engine_version}"))
+    typed = origin.command
+    if not pending or "fix-config" not in typed:
+        return ()
+    return (shlex.join(["hsforensics", *typed[typed.index("fix-config") :], "--write"]),)
 
 
 def _served(each: FixEngine, config: DrafterConfig, fixed: DrafterConfig) -> ServedChange:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hsforensics.drafter.config import DrafterConfig, ids_read_by, predict_with
 from hsforensics.drafter.keys import ids_keys, read_key
-from hsforensics.findings import finding
+from hsforensics.findings import fill_findings, finding
 from hsforensics.flows.fix_inputs import FixEngine, FixInputs, measured_here, measured_wiring
 from hsforensics.flows.introspected import introspection_findings
 from hsforensics.flows.key_conflicts import conflict_finding, key_conflicts, layout_findings
+from hsforensics.flows.known import to_measure
 from hsforensics.results import CompareResult, Prediction
 from hsforensics.rules.forward import serve
 from hsforensics.rules.lookup import caveats_for
@@ -21,6 +24,7 @@ def fix_findings(
     fixed: DrafterConfig,
     inputs: FixInputs,
     report: CompareResult | None,
+    words: Mapping[str, str],
 ) -> tuple[Finding, ...]:
     """All findings of one run, most severe first.
 
@@ -29,6 +33,7 @@ def fix_findings(
         fixed: with the edits; the same when there are none.
         inputs: What the edit was computed from.
         report: The compare report, if the wiring came from one.
+        words: What commands may name, see ``hsforensics.findings.fill``.
     """
     edited = config.raw != fixed.raw
     found = [*_conflicts(config, inputs)]
@@ -42,7 +47,7 @@ def fix_findings(
             *_wrapper(engine),
             *_certainty(engine, inputs, report, after, edited=edited),
         ]
-    return tuple(sorted(dict.fromkeys(found), key=lambda item: _ORDER[item.severity]))
+    return fill_findings(sorted(dict.fromkeys(found), key=lambda item: _ORDER[item.severity]), words)
 
 
 def _ids_absent(config: DrafterConfig, engine: FixEngine, inputs: FixInputs, before: Prediction) -> list[Finding]:
@@ -128,12 +133,14 @@ def _certainty(
         return []
     if not edited:
         message = f"by its id rule, {title} already serves the trained wiring {show_wiring(after.states)}"
-        return [finding("config-serves-trained", where, message, after.note, confidence="predicted")]
+        live = to_measure(str(engine.engine))
+        return [finding("config-serves-trained", where, message, after.note, confidence="predicted", commands=live)]
     if measured_here(engine.engine, report):
         return []
     captured = _captured_on(report)
     message = f"{title} will serve {show_wiring(after.states)} by its id rule; predicted, not measured"
-    return [finding("predicted-not-measured", where, message, f"{captured}; {after.note}", confidence="predicted")]
+    evidence = f"{captured}; {after.note}"  # what to type for it is the result's own next step
+    return [finding("predicted-not-measured", where, message, evidence, confidence="predicted", commands=())]
 
 
 def _captured_on(report: CompareResult | None) -> str:

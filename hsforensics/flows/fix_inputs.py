@@ -9,6 +9,7 @@ from hsforensics.drafter.config import DrafterConfig, serving_of
 from hsforensics.drafter.keys import method_of
 from hsforensics.errors import HsfError
 from hsforensics.flows.drafter_side import DrafterSide, read_drafter_side
+from hsforensics.flows.known import known_paths, known_words
 from hsforensics.models.target import Target, load_target
 from hsforensics.results import CompareResult
 from hsforensics.rules.forward import Serving, find_serving
@@ -83,6 +84,12 @@ class FixWishes:
     target: Path | None = None
     place: str | None = None
     method: Method | None = None
+
+
+def known_words_of(drafter: Path, wishes: FixWishes) -> dict[str, str]:
+    """What is known for commands (``hsforensics.findings.fill``): a report's inputs, but this drafter and target."""
+    reported = known_words(wishes.report.provenance) if wishes.report else {}
+    return {**reported, **known_paths(DRAFTER=drafter, MODEL=wishes.target)}
 
 
 def resolve_inputs(config: DrafterConfig, wishes: FixWishes) -> FixInputs:

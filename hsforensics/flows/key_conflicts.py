@@ -10,11 +10,12 @@ from hsforensics.drafter.keys import IDS_KEYS, ids_keys, layout_of, method_of
 from hsforensics.errors import HsfError
 from hsforensics.findings import finding
 from hsforensics.results import Prediction
+from hsforensics.rules.explain import what_is_served
 from hsforensics.rules.forward import find_serving
 from hsforensics.rules.lookup import EngineVersion
 from hsforensics.rules.rows import AUX_SWITCH
 from hsforensics.rules.tables import ENGINES
-from hsforensics.states import Finding, Severity, Wiring, show_wiring
+from hsforensics.states import Finding, Severity, Wiring
 
 _READERS = ("sglang", "vllm-v1", "vllm-v2")
 
@@ -45,7 +46,7 @@ def key_conflicts(config: DrafterConfig, architecture: str, layers: int | None) 
         return []
     predicted = [found for name in _READERS if (found := _predicted(config, name, architecture, layers)) is not None]
     states = {item.states for item in predicted}
-    parts = [f"{item.engine} reads {_ids(item)} and serves {show_wiring(item.states)}" for item in predicted]
+    parts = [f"{item.engine} reads {_ids(item)} and {what_is_served(item)}" for item in predicted]
     severity: Severity = "warning" if len(states) > 1 else "info"
     verdict = "engines would serve different states" if len(states) > 1 else "all of them agree"
     if len(states) == 1 and len(_with_switch_on(config, architecture, layers)) > 1:

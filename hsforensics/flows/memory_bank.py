@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class FirstValues:
+    """The first values of the rows of a fingerprint, [R, 4] each, for the eye: of every state, and of served slots."""
+
+    states: Mapping[State, Tensor]
+    served: tuple[Tensor, ...] = ()
+
+
+@dataclass(frozen=True)
 class MemoryRequest:
     """One request: ``token_ids`` [T] int64, ``states`` state -> [T, H], and the served channels [T, H].
 
@@ -28,6 +36,7 @@ class MemoryRequest:
     served: tuple[Channel, ...] = ()
     places: Places | None = None
     ranks: tuple[tuple[Tensor, ...], ...] = ()
+    first: FirstValues | None = None
 
     def state(self, state: State) -> Tensor:
         """One state of the bank, [T, H]."""

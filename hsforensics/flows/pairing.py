@@ -42,6 +42,13 @@ class Pair:
         """The shared rows of something of the request: [T', ...] -> [rows, ...]."""
         return self.alignment.theirs(values)
 
+    def their_row(self, row: int) -> int | None:
+        """The row of the request that belongs to a row of the sample, if it has one."""
+        for ours, theirs, count in self.alignment.spans:
+            if ours <= row < ours + count:
+                return theirs + row - ours
+        return None
+
 
 @dataclass
 class TokenIndex:

@@ -16,8 +16,9 @@ from hsforensics.drafter.permute import ascending_order, write_permuted
 from hsforensics.drafter.permute_proof import Proof, prove_equal
 from hsforensics.drafter.plan import plan_changes
 from hsforensics.errors import HsfError
-from hsforensics.findings import finding
-from hsforensics.flows.fix_inputs import FixInputs, FixWishes, resolve_inputs
+from hsforensics.findings import fill_findings, finding
+from hsforensics.flows.fix_inputs import FixInputs, FixWishes, known_words_of, resolve_inputs
+from hsforensics.flows.known import to_measure
 from hsforensics.flows.provenance import provenance
 from hsforensics.models.checkpoint import open_checkpoint
 from hsforensics.models.target import load_target
@@ -58,6 +59,9 @@ def permute_fc(drafter: Path, wishes: FixWishes, output: Path, *, seed: int = 0)
     predicted = tuple(predict_with(each.serving, fixed) for each in inputs.engines)
     title = inputs.engines[0].engine.title
     message = f"{title} will serve {show_wiring(wiring)} to the new checkpoint by its id rule; predicted, not measured"
+    live = to_measure(predicted[0].engine)
+    note = predicted[0].note
+    told = finding("predicted-not-measured", str(output), message, note, confidence="predicted", commands=live)
     return PermuteResult(
         output=str(output),
         trained=inputs.wiring,
@@ -69,7 +73,7 @@ def permute_fc(drafter: Path, wishes: FixWishes, output: Path, *, seed: int = 0)
         outputs_difference=proof.difference,
         outputs_through=proof.through,
         predicted=predicted,
-        findings=(finding("predicted-not-measured", str(output), message, predicted[0].note, confidence="predicted"),),
+        findings=fill_findings([told], known_words_of(output, wishes)),
         provenance=provenance(
             drafter_path=str(drafter),
             drafter_config_sha256=fixed.sha256,

@@ -8,9 +8,10 @@ from pathlib import Path
 from hsforensics.drafter.config import DrafterConfig, predict_with, read_drafter_config
 from hsforensics.drafter.keys import method_of
 from hsforensics.errors import HsfError
-from hsforensics.findings import finding
+from hsforensics.findings import fill_findings, finding
 from hsforensics.flows.introspected import introspection_findings
 from hsforensics.flows.key_conflicts import key_conflicts
+from hsforensics.flows.known import engine_words, served_nothing, to_measure
 from hsforensics.results import Prediction, Provenance
 from hsforensics.rules.explain import what_happens
 from hsforensics.rules.forward import Serving, find_serving
@@ -69,6 +70,7 @@ def predict_serving(
     predicted = predict_with(serving, config)
     same_engine = _captured_engine(origin) == version
     judged = _judge(predicted, trained, served if same_engine else None, wish.served_config == config.sha256)
+    judged = [*fill_findings(judged, engine_words(predicted.engine, predicted.architecture, origin.layers, trained))]
     other = wish.served_config is not None or served != predicted.states  # unknown and agreeing: nothing to doubt
     if same_engine and served is not None and wish.served_config != config.sha256 and other:
         judged.append(_other_config(drafter, config, wish.served_config))
@@ -125,10 +127,11 @@ def _judge(predicted: Prediction, trained: Wiring | None, served: Wiring | None,
         return found
     if predicted.states is None:
         message = f"this config makes {predicted.engine} {what_happens(predicted.rule)}"
-        found.append(finding("config-serves-other", where, message, evidence, confidence="predicted"))
+        found.append(served_nothing("config-serves-other", predicted.rule, where, message, evidence))
     elif trained is not None and None not in trained:
         same = trained == predicted.states
         code, verb = ("config-serves-trained", "the trained") if same else ("config-serves-other", "other")
         message = f"by the id rule, this config makes {predicted.engine} serve {verb} states: {states}"
-        found.append(finding(code, where, message, evidence, confidence="predicted"))
+        commands = to_measure(predicted.engine) if same else None
+        found.append(finding(code, where, message, evidence, confidence="predicted", commands=commands))
     return found

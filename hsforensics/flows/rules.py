@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Literal
 
 from hsforensics.errors import HsfError
-from hsforensics.findings import finding
+from hsforensics.findings import fill_findings, finding
 from hsforensics.flows.introspected import introspection_findings
+from hsforensics.flows.known import engine_words, served_nothing
 from hsforensics.flows.provenance import provenance
 from hsforensics.results_rules import RuleAlternative, RulesResult
 from hsforensics.rules.alternatives import other_ways, spellings, where_to_write
 from hsforensics.rules.explain import explain_ids
 from hsforensics.rules.forward import Serving, find_serving, serve
-from hsforensics.rules.functions import NO_STATE, Ids
+from hsforensics.rules.functions import MEANINGS, NO_STATE, Ids
 from hsforensics.rules.introspect.read import Introspection, introspect
 from hsforensics.rules.inverse import ids_to_write
 from hsforensics.rules.live import how_known, versions_seen
@@ -129,12 +130,13 @@ def _result(
         expressible=answer.expressible,
         key=where_to_write(serving),
         rule=serving.rule.rule,
+        meaning=MEANINGS[serving.rule.rule],
         source=serving.rule.source,
         verified=_known(serving, seen),
         seen_live=_seen_live(serving, seen),
         reason=answer.reason,
         alternatives=answer.alternatives,
-        findings=tuple(found),
+        findings=fill_findings(found, engine_words(str(engine), serving.architecture, serving.layers)),
         provenance=provenance(
             target_path=str(target) if target else None,
             layers=serving.layers,
@@ -169,7 +171,7 @@ def _failure(serving: Serving, answer: _Answer) -> list[Finding]:
     with_ids = "no ids" if answer.ids is None else f"ids {list(answer.ids)}"
     does = "serves no state of the target" if serving.rule.rule in NO_STATE else "fails"
     message = f"{serving.engine.title} {does} with {with_ids}"
-    return [finding("ids-fail", str(serving), message, answer.reason, confidence="predicted")]
+    return [served_nothing("ids-fail", serving.rule.rule, str(serving), message, answer.reason)]
 
 
 def _findings(serving: Serving, seen: Introspection | None) -> list[Finding]:

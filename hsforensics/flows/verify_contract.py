@@ -11,9 +11,11 @@ from hsforensics.drafter.config import DrafterConfig, predict_with, read_drafter
 from hsforensics.drafter.contract import Contract, contract_path, read_contract
 from hsforensics.drafter.contract_values import SAME, SlotDistance, compare_with
 from hsforensics.errors import HsfError
-from hsforensics.findings import finding
+from hsforensics.finding_kinds import MEASURE, REWRITE
+from hsforensics.findings import fill_findings, finding
 from hsforensics.flows.contract import drafter_flags
 from hsforensics.flows.drafter_side import read_drafter_side
+from hsforensics.flows.known import engine_words, known_words, to_measure
 from hsforensics.flows.provenance import provenance
 from hsforensics.models.target import load_target
 from hsforensics.results import Prediction
@@ -24,6 +26,7 @@ from hsforensics.rules.forward import Serving, find_serving
 from hsforensics.rules.lookup import caveats_for, has_rule, parse_engine
 from hsforensics.states import Finding, show_state, show_wiring
 
+_AGAIN = "hsforensics contract verify DRAFTER LIVE"
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 
 
@@ -65,6 +68,17 @@ def verify_contract(
     ]
     compared = bool(servings) if opened is None else rows > 0 and all(slot.status != "unknown" for slot in slots)
     broken = any(item.severity == "error" for item in found)
+    held = opened.manifest if opened else None
+    first = servings[0].engine if servings else None
+    origin = provenance(
+        drafter_path=str(drafter),
+        drafter_config_sha256=config.sha256,
+        target_path=str(target) if target else None,
+        layers=contract.target.layers,
+        capture_path=str(capture) if capture else None,
+        engine=first.name if first else held.engine if held else None,
+        engine_version=first.version if first else held.engine_version if held else None,
+    )
     return ContractResult(
         action="verify",
         path=str(path),
@@ -74,20 +88,8 @@ def verify_contract(
         rows=rows,
         predicted=predicted,
         slots=slots,
-        findings=tuple(sorted(found, key=lambda item: _ORDER[item.severity])),
-        provenance=provenance(
-            drafter_path=str(drafter),
-            drafter_config_sha256=config.sha256,
-            target_path=str(target) if target else None,
-            layers=contract.target.layers,
-            capture_path=str(capture) if capture else None,
-            engine=servings[0].engine.name if servings else opened.manifest.engine if opened else None,
-            engine_version=servings[0].engine.version
-            if servings
-            else opened.manifest.engine_version
-            if opened
-            else None,
-        ),
+        findings=fill_findings(sorted(found, key=lambda item: _ORDER[item.severity]), known_words(origin)),
+        provenance=origin,
     )
 
 
@@ -151,7 +153,10 @@ def _engine_findings(serving: Serving, predicted: Prediction, contract: Contract
     message = f"by the id rule, this config makes {serving.engine.title} {does}"
     if not kept:
         message += f", promised {show_wiring(contract.states)}"
-    found = [finding(code, where, message, predicted.note, confidence="predicted")]
+    commands = to_measure(str(serving.engine)) if kept else (REWRITE,)
+    words = engine_words(str(serving.engine), serving.architecture, serving.layers, contract.states)
+    told = finding(code, where, message, predicted.note, confidence="predicted", commands=commands)
+    found = [*fill_findings([told], words)]
     for row in ignored_flags(serving.engine, contract.flags):
         since = f"versions other than {row.versions}" if row.versions else "all versions looked at"
         message = (
@@ -186,7 +191,9 @@ def _capture_findings(
     where = str(capture.path)
     if not rows:
         message = f"no request starts with the tokens of the contract's {len(contract.imprints)} sequences"
-        return [finding("tokens-unmatched", where, message, "compared by hashes of their first tokens")]
+        evidence = "compared by hashes of their first tokens"
+        remedy = "Capture the dumps that the contract took its values from."
+        return [finding("tokens-unmatched", where, message, evidence, remedy=remedy, commands=(MEASURE[0], _AGAIN))]
     found = []
     for slot in slots:
         if slot.status == "mismatched":

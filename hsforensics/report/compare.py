@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hsforensics.report.console import visible
 from hsforensics.report.findings import print_findings
 from hsforensics.results import ChannelRecord, CompareResult, Provenance
+from hsforensics.rules.explain import what_is_served
 from hsforensics.states import show_state, show_wiring
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def print_compare(result: CompareResult, out: Console) -> None:
     _print_verdict(result, out)
     out.print()
     out.print(_channel_table(result.channels) if out.width >= _WIDE else _narrow_table(result.channels))
-    if any(item.values for item in result.channels):  # a fingerprint has none to show
+    if any(item.values for item in result.channels):
         out.print(_value_table(result.channels))
     out.print(f"trained wiring    {show_wiring(result.trained_wiring)}", markup=False)
     out.print(f"served wiring     {_served_line(result)}", markup=False)
@@ -185,7 +186,9 @@ def _predicted_line(result: CompareResult) -> str:
         return ""
     measured = "; not measured" if result.served_wiring is None else ""
     ids = "default ids" if predicted.ids is None else f"ids {list(predicted.ids)}"
-    return f"{show_wiring(predicted.states)} ({predicted.engine}, {predicted.architecture}, {ids}{measured})"
+    states = "none" if predicted.states is None else show_wiring(predicted.states)
+    why = f"; {what_is_served(predicted)}" if predicted.states is None else ""
+    return f"{states} ({predicted.engine}, {predicted.architecture}, {ids}{measured}{why})"
 
 
 def plural(count: int, noun: str) -> str:

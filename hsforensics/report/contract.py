@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hsforensics.report.console import visible
 from hsforensics.report.findings import print_findings
 from hsforensics.results_contract import ContractResult, ContractSlot
+from hsforensics.rules.explain import what_is_served
 from hsforensics.states import show_state, show_wiring
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def print_contract(result: ContractResult, out: Console) -> None:
     _line(out, "contract", result.path)
     _line(out, "promises", f"{show_wiring(result.states)}, values of {result.imprints} sequences")
     for prediction in result.predicted:
-        _line(out, "engine", f"{prediction.engine}: {show_wiring(prediction.states)} (predicted)")
+        _line(out, "engine", f"{prediction.engine} {what_is_served(prediction)} (predicted)")
     for slot in result.slots:
         _line(out, f"slot {slot.slot}", _slot(slot))
     print_findings(result.findings, out)

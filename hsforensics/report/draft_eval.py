@@ -14,23 +14,48 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _SOURCES = {"bank": "wiring", "channels": "channels"}
-_VARIANTS = ("masked", "draft_vocab", "full_acc", "cond_acc")
+_VARIANTS = {
+    "masked": "accuracy where the loss mask is 1",
+    "draft_vocab": "argmax over the draft vocabulary alone",
+    "full_acc": "right at all steps so far",
+    "cond_acc": "the same, of the rows that were right until then",
+}
+"""The trainers' own variants, by their key in a step: formulas for the eye; ``DraftRun.definitions`` has the whole."""
+
+_ACCURACY = "proposals that are the target's argmax over its full vocabulary; in brackets 95 %, over sequences"
+_ACCEPT = "tokens per verify step, bonus token included, replayed where the text is the target's own choice (on policy)"
+_WHOLE = "All definitions: docs/draft-eval.md, or --json."
 _STEPS_ABREAST = 3  # that fit beside a run's name on a wide terminal; otherwise they are printed one below the other
 _WIDE = 104  # columns that three steps with their intervals take
 
 
 def print_draft_eval(result: DraftEvalResult, out: Console) -> None:
-    """Print where the numbers come from, accuracy and accept length of every run, findings and definitions."""
+    """Print where the numbers come from, every run's accuracy and accept length with short formulas, and findings."""
     _print_sources(result.provenance, out)
     abreast = len(result.runs[0].accuracy) <= _STEPS_ABREAST and out.width >= _WIDE
-    out.print(_accuracy_table(result.runs, abreast=abreast))
-    out.print()
-    out.print(_accept_table(result.runs))
-    out.print()
-    out.print(_trainer_table(result.runs, abreast=abreast))
+    variants = _variants(result.runs)
+    legend = "; ".join(f"{name}: {_VARIANTS[name]}" for name in variants)
+    _print_table(_accuracy_table(result.runs, abreast=abreast), _ACCURACY, out)
+    _print_table(_accept_table(result.runs), _ACCEPT, out)
+    if variants:
+        _print_table(_trainer_table(result.runs, variants, abreast=abreast), legend, out)
+    out.print(_WHOLE, markup=False)
     print_findings(result.findings, out)
-    out.print("\ndefinitions")
-    out.print(_definition_table(result.runs[0].definitions))
+
+
+def _print_table(table: Table, caption: str, out: Console) -> None:
+    """A table with what its numbers are below it."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    out.print(table)
+    out.print(Padding(Text(caption, "dim"), (0, 0, 1, 2), expand=False))
+
+
+def _variants(runs: tuple[DraftRun, ...]) -> list[str]:
+    """The trainers' variants that have a value."""
+    steps = [step for run in runs for step in run.accuracy]
+    return [name for name in _VARIANTS if any(step.trainer.get(name) is not None for step in steps)]
 
 
 def _print_sources(origin: Provenance, out: Console) -> None:
@@ -63,16 +88,15 @@ def _accuracy_table(runs: tuple[DraftRun, ...], *, abreast: bool) -> Table:
 
 
 def _accept_table(runs: tuple[DraftRun, ...]) -> Table:
-    table = _table("accept length (bonus token included)", "predicted", "verify steps", "on policy")
+    table = _table("accept length", "predicted", "verify steps", "on policy")
     for run in runs:
         table.add_row(_name(run), _accept(run.accept_length), *_accept_facts(run.accept_length))
     return table
 
 
-def _trainer_table(runs: tuple[DraftRun, ...], *, abreast: bool) -> Table:
-    """The trainers' own variants that have a value: one line for each run and variant, or for each run and step."""
+def _trainer_table(runs: tuple[DraftRun, ...], known: list[str], *, abreast: bool) -> Table:
+    """The trainers' own variants: one line for each run and variant, or for each run and step."""
     title, steps = "as trainers count it", runs[0].accuracy
-    known = [name for name in _VARIANTS if any(step.trainer.get(name) is not None for r in runs for step in r.accuracy)]
     if not abreast:
         table = _table(title, "step", *known)
         for run in runs:
@@ -83,18 +107,6 @@ def _trainer_table(runs: tuple[DraftRun, ...], *, abreast: bool) -> Table:
     for run in runs:
         for name in known:
             table.add_row(_name(run).append(f" {name}"), *(_share(step, name) for step in run.accuracy))
-    return table
-
-
-def _definition_table(definitions: dict[str, str]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column()
-    for name, text in definitions.items():
-        table.add_row(Text(name), Text(text))
     return table
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from hsforensics.findings import FindingKind
 from hsforensics.report.console import visible
+from hsforensics.results_findings import CatalogueResult
 from hsforensics.states import Finding
 
 if TYPE_CHECKING:
@@ -21,22 +22,44 @@ _STYLES = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 def print_findings(findings: Sequence[Finding], out: Console) -> None:
     """Print findings, most severe first as given: what, where, on what evidence, what to do.
 
-    Findings that differ only in their place and their numbers, as those of many samples do, become one entry.
+    Findings that differ only in their place and their numbers, as those of many samples do, become one entry; those
+    that follow each other and have one remedy share it; and no command is printed twice.
     """
+    groups = _grouped(findings)
+    typed: set[str] = set()
+    for group, after in zip_longest(groups, groups[1:]):
+        item = group[0]
+        shared = after is not None and (after[0].code, after[0].remedy) == (item.code, item.remedy)
+        out.print()
+        _print_group(group, out, with_remedy=not shared)
+        fresh = [] if shared else [command for command in item.commands if command not in typed]
+        print_commands(fresh, out)
+        typed.update(fresh)
+
+
+def print_commands(commands: Sequence[str], out: Console) -> None:
+    """Print what to type, each command in one line that a mouse can copy whole."""
+    from rich.text import Text
+
+    for command in commands:
+        out.print(Text(f"    $ {visible(command)}"), soft_wrap=True)
+
+
+def _print_group(group: Sequence[Finding], out: Console, *, with_remedy: bool) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    for group in _grouped(findings):
-        item = group[0]
-        head = Text.assemble((item.severity, _STYLES[item.severity]), visible(f" {item.code}: {item.message}"))
-        mark = "" if item.confidence == "measured" else f" ({item.confidence})"
-        mark += f" [{_shares(group)}]" if item.share is not None else ""
-        place = _places(group)
-        out.print()
-        out.print(head)
-        lines = (f"where:    {place}" if place else "", f"evidence: {item.evidence}{mark}", f"remedy:   {item.remedy}")
-        for line in filter(None, lines):
-            out.print(Padding(Text(visible(line)), (0, 0, 0, 2), expand=False))
+    item, place = group[0], _places(group)
+    mark = "" if item.confidence == "measured" else f" ({item.confidence})"
+    mark += f" [{_shares(group)}]" if item.share is not None else ""
+    out.print(Text.assemble((item.severity, _STYLES[item.severity]), visible(f" {item.code}: {item.message}")))
+    lines = (
+        f"where:    {place}" if place else "",
+        f"evidence: {item.evidence}{mark}",
+        f"remedy:   {item.remedy}" if with_remedy else "",
+    )
+    for line in filter(None, lines):
+        out.print(Padding(Text(visible(line)), (0, 0, 0, 2), expand=False))
 
 
 def _grouped(findings: Sequence[Finding]) -> list[list[Finding]]:
@@ -46,7 +69,7 @@ def _grouped(findings: Sequence[Finding]) -> list[list[Finding]]:
         words = item.message
         for part in item.where.split(", "):
             words = words.replace(part, "@") if part else words
-        key = (item.code, item.severity, item.confidence, re.sub(r"\d+", "#", words), item.remedy)
+        key = (item.code, item.severity, item.confidence, re.sub(r"\d+", "#", words), item.remedy, *item.commands)
         groups.setdefault(key if _in_file(item) else (*key, item.where, item.message), []).append(item)
     return list(groups.values())
 
@@ -75,14 +98,15 @@ def _places(group: Sequence[Finding]) -> str:
     return f"{len(places)} places: {'; '.join(places[:_PLACES])}{more}"
 
 
-def print_catalogue(kinds: Iterable[FindingKind], out: Console) -> None:
-    """Print the finding codes with severity, meaning and remedy."""
-    from rich.table import Table
+def print_catalogue(result: CatalogueResult, out: Console) -> None:
+    """Print the finding codes with severity, meaning, remedy and what to type for it."""
+    from rich.padding import Padding
+    from rich.text import Text
 
-    table = Table(box=None, pad_edge=False)
-    table.add_column("code", no_wrap=True)
-    table.add_column("severity")
-    table.add_column("meaning and remedy")
-    for kind in kinds:
-        table.add_row(kind.code, kind.severity, f"{kind.meaning}\n{kind.remedy}")
-    out.print(table)
+    for place, kind in enumerate(result.catalogue):
+        if place:
+            out.print()
+        out.print(Text.assemble((kind.code, "bold"), " (", (kind.severity, _STYLES[kind.severity]), ")"))
+        for line in (kind.meaning, f"remedy: {kind.remedy}"):
+            out.print(Padding(Text(line), (0, 0, 0, 2), expand=False))
+        print_commands(kind.commands, out)

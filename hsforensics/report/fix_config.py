@@ -6,9 +6,10 @@ import shlex
 from typing import TYPE_CHECKING
 
 from hsforensics.report.console import visible
-from hsforensics.report.findings import print_findings
+from hsforensics.report.findings import print_commands, print_findings
 from hsforensics.results import FixConfigResult, Prediction, ServedChange
 from hsforensics.results_config import PermuteResult, UndoResult
+from hsforensics.rules.explain import what_is_served
 from hsforensics.states import show_wiring
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def print_fix_config(result: FixConfigResult, out: Console) -> None:
     print_findings(result.findings, out)
     out.print()
     out.print(outcome(result), markup=False, soft_wrap=True)
+    print_commands(result.next_commands, out)
 
 
 def print_undo(result: UndoResult, out: Console) -> None:
@@ -71,7 +73,8 @@ def outcome(result: FixConfigResult) -> str:
         written = visible(f"Written and read back, the old file is {result.backup}. Undo: {undo}")
         return f"{written}\nNext: restart the engine, capture it, and compare again."
     if result.pending:
-        return f"Nothing is written yet. Next: {_write_command(result)}"
+        how = "" if result.next_commands else " the same call with write=True"
+        return f"Nothing is written yet. Next:{how}"
     return "Nothing to do."
 
 
@@ -104,13 +107,4 @@ def _print_reasons(result: FixConfigResult, out: Console) -> None:
 
 def _served(prediction: Prediction) -> str:
     ids = "no ids, its default" if prediction.ids is None else f"ids {list(prediction.ids)}"
-    states = "serves nothing: it fails" if prediction.states is None else f"serves {show_wiring(prediction.states)}"
-    return f"{states} ({ids}; predicted)"
-
-
-def _write_command(result: FixConfigResult) -> str:
-    """The same command line with ``--write``, when the result came from one."""
-    words = result.provenance.command
-    if "fix-config" not in words:
-        return "the same call with write=True"
-    return shlex.join(["hsforensics", *words[words.index("fix-config") :], "--write"])
+    return f"{ids}: {what_is_served(prediction)} (predicted)"

@@ -22,6 +22,7 @@ def print_rules(result: RulesResult, out: Console) -> None:
     others = "" if not result.seen_live else f" (this rule was seen live in {', '.join(result.seen_live)})"
     known = result.verified if result.verified == "verified live" else f"{result.verified}{others}"
     _line(out, "rule", f"{result.rule}: {known}; {result.source}")
+    _line(out, "means", result.meaning)
     _line(out, "ids go to", result.key or "nowhere: it never reads any")
     _line(out, "answer", answer(result))
     _line(out, "because", result.reason)

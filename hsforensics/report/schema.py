@@ -21,6 +21,7 @@ from hsforensics.results import (
 from hsforensics.results_config import PermuteResult, UndoResult
 from hsforensics.results_contract import ContractResult
 from hsforensics.results_demo import DemoResult
+from hsforensics.results_findings import CatalogueResult
 from hsforensics.results_rules import RulesResult
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 Result: TypeAlias = (
     CaptureResult
+    | CatalogueResult
     | CompareResult
     | ContractResult
     | DemoResult
@@ -45,6 +47,7 @@ RESULT_TYPES: dict[str, type[Any]] = {
     "contract": ContractResult,
     "demo": DemoResult,
     "draft-eval": DraftEvalResult,
+    "findings": CatalogueResult,
     "fingerprint": FingerprintResult,
     "fix-config": FixConfigResult,
     "permute-fc": PermuteResult,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hsforensics.results import Prediction
 from hsforensics.rules.forward import Serving, apply_rule
 from hsforensics.rules.functions import NO_STATE, Ids
 from hsforensics.states import POSTNORM, State, show_wiring
@@ -55,6 +56,14 @@ def _pairs(ids: Ids, wiring: tuple[State, ...]) -> zip[tuple[State, int]]:
 
 def _named(state: State) -> str:
     return f"state {state}" if isinstance(state, int) else state
+
+
+def what_is_served(prediction: Prediction) -> str:
+    """What a prediction says that an engine does: the states that it serves, or none of them, and why."""
+    if prediction.states is not None:
+        return f"serves {show_wiring(prediction.states)}"
+    does = "serves no state of the target" if prediction.rule in NO_STATE else "fails"
+    return f"{does} ({prediction.trouble})" if prediction.trouble else does
 
 
 def what_happens(rule: str) -> str:

@@ -94,7 +94,7 @@ def serve(serving: Serving, ids: Ids | None) -> Prediction:
     states, trouble = apply_rule(rule, ids, serving.layers)
     notes = [f"{rule.source}; {rule.verified}", f"delegates to {inner}" if inner else "", trouble]
     note = "; ".join(text for text in notes if text)
-    return Prediction(str(serving.engine), serving.architecture, ids, states, rule.rule, note)
+    return Prediction(str(serving.engine), serving.architecture, ids, states, rule.rule, note, trouble)
 
 
 def states_for(

@@ -83,8 +83,25 @@ RULES: dict[str, Rule] = {
 }
 """Rule name -> (ids, L) to states asked for, in the list's order; ``None`` stands for the default."""
 
+MEANINGS: Final[dict[str, str]] = {
+    "plus_one": "an id names the layer whose output is wanted: state id + 1",
+    "as_is": "an id is a state's number",
+    "plus_one_if_first_is_one": "an id is a state's number, unless the list starts with 1: then every id means id + 1",
+    "as_is_if_last_is_named": "an id means state id + 1, unless the list names L itself: then ids are state numbers",
+    "plus_one_minus_one_is_postnorm": "an id means state id + 1, and -1 means postnorm",
+    "ignores_ids": "the engine never looks at ids, and always serves its default",
+    "captures_nothing": "ids are stored where the forward pass never looks: nothing is captured, whatever they are",
+    "fails": "the model inside lacks what the hook calls: the engine fails when it starts, whatever the ids",
+    "residual_left_out": "a layer's output is served without the residual: no state of the target, whatever the ids",
+    "overwritten": "memory is served that the layer then overwrites: no state of the target, whatever the ids",
+}
+"""Rule name -> what ids mean under it, in plain words."""
+
 NO_STATE: Final = ("residual_left_out", "overwritten")
 """Rules under which an engine runs, and serves something that is no state of the target. Their setters look sound."""
+
+HOPELESS: Final = (*NO_STATE, "captures_nothing", "fails")
+"""Rules under which no ids help."""
 
 
 def canonical(layers: int) -> Ids:

@@ -70,6 +70,32 @@ def test_a_wrong_command_line_is_exit_2_without_a_traceback(arguments: tuple[str
     assert line.startswith("hsforensics: error[")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "end"),
+    [
+        (("compar",), "did you mean compare?"),
+        (("contract", "verfy"), "did you mean verify?"),
+        (("compare", "dump", "--drft", "x"), "did you mean --draft?"),
+        (("findings", "offset-uniforn"), "did you mean offset-uniform?"),
+        (("zzz",), "for example: hsforensics demo"),
+        (("compare",), "for example: hsforensics compare DUMPS CAPTURE --draft DRAFTER"),
+        (("capture", "d"), "for example: hsforensics capture DUMPS --target MODEL --out BANK"),
+        (("capture", "d", "--engine", "vllm"), "for example: hsforensics capture DUMPS --target MODEL --out BANK"),
+        (("contract", "write"), "for example: hsforensics contract write DRAFTER --report report.json --dumps DUMPS"),
+        (
+            ("contract", "verify", "--engine"),
+            "for example: hsforensics contract verify DRAFTER --engine sglang==0.5.16",
+        ),
+    ],
+)
+def test_a_wrong_command_line_ends_with_what_was_meant_or_a_right_one(arguments: tuple[str, ...], end: str) -> None:
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.endswith(f"; {end}")
+    assert "Value error" not in line
+
+
 def test_nothing_typed_is_help_and_exit_2() -> None:
     done = run()
     assert done.returncode == 2

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from hsforensics.cli.main import app
 from hsforensics.report.schema import json_schema
+from hsforensics.rules.functions import MEANINGS, RULES
 
 BASE = ["rules", "--architecture", "KimiK25ForConditionalGeneration", "--layers", "61"]
 
@@ -61,3 +62,26 @@ def test_an_engine_that_reads_no_ids_serves_its_default_and_nothing_is_written_n
 def test_a_version_that_was_not_run_is_shown_with_those_that_were() -> None:
     _, text = _run("--ids", "2,30,58", "--architecture", "LlamaForCausalLM", engine="sglang==0.5.10")
     assert "executed on stubs (this rule was seen live in 0.5.20)" in text
+
+
+@pytest.mark.parametrize(
+    ("engine", "architecture", "means"),
+    [
+        ("sglang==0.5.16", "LlamaForCausalLM", "an id names the layer whose output is wanted: state id + 1"),
+        (
+            "sglang==0.5.16",
+            "KimiK25ForConditionalGeneration",
+            "unless the list starts with 1: then every id means id + 1",
+        ),
+        ("sglang==0.5.20", "Gemma3ForCausalLM", "no state of the target, whatever the ids"),
+        ("sglang==0.4.7", "LlamaForCausalLM", "the engine never looks at ids"),
+    ],
+)
+def test_a_rule_is_explained_in_plain_words(engine: str, architecture: str, means: str) -> None:
+    _, text = _run("--ids", "2,5,8", "--architecture", architecture, engine=engine)
+    (line,) = [line for line in text.splitlines() if line.startswith("means ")]
+    assert means in line
+
+
+def test_every_rule_has_a_meaning() -> None:
+    assert set(MEANINGS) == set(RULES)

@@ -169,3 +169,14 @@ def test_keys_that_agree_only_because_aux_states_are_off_are_a_warning() -> None
     assert "only because eagle_config.use_aux_hidden_state is off" in fought.message
     (agreed,) = key_conflicts(_config({**BOTH, "eagle_config": {**NESTED, "use_aux_hidden_state": False}}), KIMI, 61)
     assert agreed.severity == "info"
+
+
+def test_an_engine_that_serves_no_state_is_said_to_and_why() -> None:
+    (found,) = key_conflicts(_config(BOTH), "Gemma3ForCausalLM", 34)
+    assert "unknown" not in found.message
+    assert (
+        "and serves no state of the target (what is served is the layer's output without the residual" in found.message
+    )
+    failing = {**BOTH, "eagle_config": {"eagle_aux_hidden_state_layer_ids": []}}
+    (found,) = key_conflicts(_config(failing), KIMI, 61)
+    assert "reads [] and fails (nothing is captured" in found.message

@@ -6,6 +6,7 @@ import io
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
 from hsforensics.findings import finding
 from hsforensics.report.console import console
@@ -105,7 +106,7 @@ def test_channels_are_never_called_a_wiring() -> None:
     [
         "bonus token included",
         "accuracy",
-        "the formula",
+        "docs/draft-eval.md",
         "draft-best",
         "some/[model]",
         "Kimi",
@@ -116,6 +117,29 @@ def test_channels_are_never_called_a_wiring() -> None:
 )
 def test_sources_findings_and_definitions_are_printed(text: str) -> None:
     assert text in shown(RUN)
+
+
+@pytest.mark.parametrize("shown_variant", ["masked", "draft_vocab", "full_acc", "cond_acc"])
+def test_every_trainers_variant_is_explained_where_it_is_shown_and_nowhere_else(shown_variant: str) -> None:
+    names = ("masked", "draft_vocab", "full_acc", "cond_acc")
+    trainer = {name: 0.5 if name == shown_variant else None for name in names}
+    text = shown(replace(RUN, accuracy=(replace(STEPS[0], trainer=trainer),)))
+    assert [name for name in names if f"{name}: " in text] == [shown_variant]
+
+
+def test_formulas_are_short_on_a_terminal_and_whole_in_json() -> None:
+    text = shown(RUN)
+    assert "the formula" not in text
+    assert len(text.splitlines()) < 30
+    assert '"accuracy": "the formula"' in to_json(DraftEvalResult((RUN,), (), ORIGIN))
+
+
+def test_eighty_columns_cut_no_figure() -> None:
+    out = Console(file=io.StringIO(), width=80)
+    print_draft_eval(DraftEvalResult((replace(RUN, wiring=(3, 31, 45, 59)),), (), ORIGIN), out)
+    assert isinstance(out.file, io.StringIO)
+    assert "\u2026" not in out.file.getvalue()
+    assert "on policy" in out.file.getvalue()
 
 
 def test_the_result_is_valid_json() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from hsforensics.flows.fix_config import fix_config
 from hsforensics.report.console import console
-from hsforensics.report.fix_config import check_line, outcome, print_fix_config, visible
+from hsforensics.report.fix_config import check_line, print_fix_config, visible
 from hsforensics.results import FixConfigResult
 from tests.incident import KIMI, LAYERS, TRAINED, write_config
 
@@ -34,24 +34,22 @@ def test_a_pending_change_shows_states_diff_reason_and_the_next_command(tmp_path
     text = _shown(result)
     for part in (
         "trained     [3, 31, 59]\n",
-        "before      serves [2, 30] (ids [-1, 2, 30]; predicted)\n",
-        "after       serves [3, 31, 59] (ids [3, 31, 59]; predicted)\n",
+        "before      ids [-1, 2, 30]: serves [2, 30] (predicted)\n",
+        "after       ids [3, 31, 59]: serves [3, 31, 59] (predicted)\n",
         result.diff,
         "eagle_config.eagle_aux_hidden_state_layer_ids: [-1, 2, 30] -> [3, 31, 59]\n",
         f"  because {result.edits[0].reason}\n",
         "info predicted-not-measured",
-        "Nothing is written yet. Next: ",
+        "Nothing is written yet. Next: the same call with write=True",
     ):
         assert part in text
     assert "\x1b" not in text
 
 
-def test_the_next_command_is_the_same_one_with_write_and_quotes(tmp_path: Path) -> None:
+def test_the_next_command_has_a_line_of_its_own_however_long_it_is(tmp_path: Path) -> None:
     write_config(tmp_path)
-    result = _result(tmp_path)
-    command = ("/somewhere/hsforensics", "fix-config", "my drafter", "--wiring", "3,31,59")
-    typed = replace(result, provenance=replace(result.provenance, command=command))
-    assert outcome(typed).endswith("Next: hsforensics fix-config 'my drafter' --wiring 3,31,59 --write")
+    command = f"hsforensics fix-config {'long/' * 40} --write"
+    assert _shown(replace(_result(tmp_path), next_commands=(command,))).endswith(f"Next:\n    $ {command}\n")
 
 
 def test_a_written_change_names_backup_undo_and_next_step(tmp_path: Path) -> None:
@@ -71,7 +69,9 @@ def test_nothing_to_do_shows_no_diff(tmp_path: Path) -> None:
 
 def test_an_engine_that_fails_is_said_to_fail(tmp_path: Path) -> None:
     write_config(tmp_path, eagle_config={"eagle_aux_hidden_state_layer_ids": []})
-    assert "before      serves nothing: it fails (ids []; predicted)" in _shown(_result(tmp_path))
+    assert "before      ids []: fails (nothing is captured, and the engine fails at the first" in _shown(
+        _result(tmp_path)
+    )
 
 
 def test_control_characters_of_a_strangers_config_are_shown_and_not_obeyed(tmp_path: Path) -> None:
