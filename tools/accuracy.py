@@ -127,8 +127,7 @@ def page(parts: Sequence[Part]) -> str:
         *(f"| {word} | {meaning} |" for word, meaning in WORDS.items()),
         "",
         "For healthy data `green` is right, `open` says that noise hides the states, `alarm` would be a false alarm;",
-        "so it is for the harmless differences, the last lines of each table. Two ranks whose middle states were added",
-        "twice are named as no known state; which transform it is, only captures of both tell (`compare --rank`).",
+        "so it is for the harmless differences, the last lines of each table.",
         "",
         ELSEWHERE,
     ]
@@ -152,9 +151,9 @@ def page(parts: Sequence[Part]) -> str:
 
 
 ELSEWHERE = (
-    "Tested singly elsewhere: token ids outside the vocabulary (`tokens-invalid`, needs a target: "
-    "`tests/flows/test_compare_more.py`), a capture of ranks that add up (`partial-sum`: "
-    "`tests/matching/hypotheses/test_table.py`), several dtypes in one set (`dtype-mixed`: "
+    "Tested elsewhere: token ids outside the vocabulary (`tokens-invalid`, needs a target: "
+    "`tests/flows/test_compare_more.py`), ranks that add up (`partial-sum`: `tests/flows/test_rank_sums.py`, and live in "
+    "`tests/sglang/test_matrix.py`), several dtypes in one set (`dtype-mixed`: "
     "`tests/flows/test_compare_more.py`), left padding and tails (`tests/matching/test_align.py`)."
 )
 """Faults that this suite cannot inject, and where they are tested."""

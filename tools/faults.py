@@ -61,6 +61,11 @@ def _partial(bank: dict[State, Tensor], state: int) -> Tensor:
     return bank[f"mid:{state - 1}"].float() + 0.5 * branch + own
 
 
+def _shortened(bank: dict[State, Tensor], state: int) -> Tensor:
+    """Nearer to the state than to any other, and no state: 30 % of the last branch is missing."""
+    return bank[f"mid:{state - 1}"].float() + 0.7 * _mlp(bank, state)
+
+
 def _rotated(bank: dict[State, Tensor], state: int) -> Tensor:
     width = bank[state].shape[1]
     turned: Tensor = bank[state].float() @ torch.linalg.qr(_seeded(width, width)).Q
@@ -242,10 +247,11 @@ FAULTS: tuple[Fault, ...] = (
     _slot("state after an RMS norm", partial(_served, lambda bank, state: unit(bank[state])), "norm-applied"),
     _slot("MLP branch without residual", partial(_served, _mlp), "residual-missing"),
     _slot("attention branch without residual", partial(_served, _attention), "residual-missing"),
+    _slot("part of the MLP's output", partial(_served, _shortened), "partial-sum"),
     _slot("sum of one rank only", partial(_served, _partial), "partial-sum"),
     _slot("state times 1.5", partial(_served, lambda bank, state: bank[state].float() * 1.5), "scaled"),
     _slot("state rotated", partial(_served, _rotated), "rotated"),
-    _slot("two ranks added, residual counted twice", partial(_served, _two_ranks), "channel-unidentified"),
+    _slot("two ranks added, residual counted twice", partial(_served, _two_ranks), "partial-sum"),
     _slot("rows one late", partial(_served, partial(_lagged, rows=1)), "rows-lagged"),
     _slot("rows two late", partial(_served, partial(_lagged, rows=2)), "rows-lagged"),
     _slot("rows one early", partial(_served, partial(_lagged, rows=-1)), "rows-lagged"),

@@ -63,9 +63,11 @@ def counterpart_findings(
         return []  # neighbours are as near as this, and the bank does not say that these are none
     if found is None or not found.sure:
         return []
-    evidence = f"largest distance of a pair {max(found.distances):.3g}, assignment {list(found.order)}"
+    farthest = max(found.distances)
+    evidence = f"largest distance of a pair {farthest:.3g}, assignment {list(found.order)}"
     if found.straight:
-        message = "every served channel equals the trained channel of its slot"
+        how = "equals" if farthest <= EQUAL else "is nearest to"
+        message = f"every served channel {how} the trained channel of its slot"
         return [finding("counterparts-agree", "served", message, evidence)]
     order = ", ".join(str(slot) for slot in found.order)
     message = f"the engine feeds the trained states in another order: trained slots are served in slots {order}"

@@ -19,6 +19,8 @@ from hsforensics.matching.hypotheses.case import Case, Explanation
 from hsforensics.matching.hypotheses.origin import FOREIGN_SHARE, origins
 from hsforensics.matching.hypotheses.search import SCALE_NOISE
 from hsforensics.matching.hypotheses.table import explain
+from hsforensics.matching.identify import leaning
+from hsforensics.matching.lean import LEAN, Lean, neighbours, strongest_lean
 from hsforensics.states import Finding, State, show_state
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 CASE_PAIRS = 6
 """Sequences that hypotheses are tried on: several, so that rows of one can be found in another."""
+
+SCALED_SHARE = 0.5
+"""A constant factor explains a match that is this much nearer, as a share of its distance, when divided by it."""
 
 CASE_ROWS = 384
 CASE_ELEMENTS = 1 << 27
@@ -55,7 +60,10 @@ class Explainer:
         if match.state is None or not item.tables:
             return item
         if match.identity in ("exact", "match"):
-            return self._scaled(self._rows_away(item))
+            lean = self._lean(item)
+            if lean is None:
+                return self._scaled(self._rows_away(item))
+            item = replace(item, match=leaning(match, lean))
         found = explain(self._case(item))
         if found is not None:
             return self._noted(item, found)
@@ -100,6 +108,16 @@ class Explainer:
             notes.append(finding("rows-foreign", item.label, f"{item.label} holds {source.words}", "nearest rows"))
         return replace(item, agreement=partly.share, findings=(*item.findings, *notes))
 
+    def _lean(self, item: Evidence) -> Lean | None:
+        """Where a match lies on its way to another state, if it lies there rather than around its own."""
+        state, distance, gap = item.match.state, item.match.distance or 0.0, item.match.gap or 0.0
+        if state is None or distance < LEAN * gap:
+            return None
+        near = neighbours(state, self.bank.manifest.states)
+        case = self._case(item, (state, *near))
+        scaled, _ = scaled_distance(case.values, case.bank[state])
+        return None if scaled <= SCALED_SHARE * distance else strongest_lean(case.values, state, case.bank)
+
     def _scaled(self, item: Evidence) -> Evidence:
         """A match whose whole distance is a constant factor."""
         if item.match.identity == "exact" or item.match.state is None:
@@ -107,7 +125,7 @@ class Explainer:
         number = item.tables[0][0]
         state = self._bank_rows(number, item.match.state)
         distance, scale = scaled_distance(self._rows(number, item), state)
-        if abs(scale - 1.0) <= SCALE_NOISE or distance > 0.5 * (item.match.distance or 0.0):
+        if abs(scale - 1.0) <= SCALE_NOISE or distance > SCALED_SHARE * (item.match.distance or 0.0):
             return item
         message = f"{item.label} holds {show_state(item.match.state)} times {scale:.4g}"
         evidence = f"distance {distance:.3g} after dividing by it, {item.match.distance:.3g} before"
@@ -127,12 +145,12 @@ class Explainer:
         pair = self.pairs[number]
         return pair.theirs(self.bank.read(pair.request).state(state))
 
-    def _case(self, item: Evidence) -> Case:
-        """The channel and the bank for some rows of a few sequences."""
+    def _case(self, item: Evidence, wanted: Sequence[State] = ()) -> Case:
+        """The channel and the bank (or the states wanted of it) for some rows of a few sequences."""
         import torch
 
         numbers = [number for number, _ in item.tables[:CASE_PAIRS]]
-        states = self.bank.manifest.states
+        states = wanted or self.bank.manifest.states
         budget = CASE_ELEMENTS // (len(states) * max(1, self.bank.manifest.hidden_size))
         share = max(8, min(CASE_ROWS, budget) // len(numbers))
         counts = [min(share, self.pairs[number].rows) for number in numbers]

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from hsforensics.matching.bootstrap import ratio_interval
 from hsforensics.matching.distance import distance_tables
+from hsforensics.matching.lean import Lean
 from hsforensics.results import Interval
-from hsforensics.states import Identity, State
+from hsforensics.states import Identity, State, show_state
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -130,6 +131,13 @@ def capped(match: Match) -> Match:
     if match.identity in ("exact", "unreadable"):
         return match
     return replace(match, identity="ambiguous", note="nearest of the states that the bank holds", capped=True)
+
+
+def leaning(match: Match, lean: Lean) -> Match:
+    """What is left of a match whose distance leads to another state: ``ambiguous``, however near it is."""
+    way = f"{lean.amount:.0%} of the way to {show_state(lean.towards)}"
+    note = f"lies {way}, which explains {lean.explained:.0%} of its squared distance"
+    return replace(match, identity="ambiguous", note=note)
 
 
 def best_state(tables: Sequence[Tensor], states: Sequence[State]) -> State | None:
