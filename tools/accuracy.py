@@ -134,7 +134,7 @@ def page(parts: Sequence[Part]) -> str:
     for part in parts:
         lines += ["", f"## {part.name}: one fault", "", part.table]
     lines += ["", "## Two faults at once", ""]
-    steps = ", ".join(f"every {_ordinal(step)} on {name}" for name, step in EVERY.items())
+    steps = ", ".join(f"{_every(step)} on {name}" for name, step in EVERY.items())
     lines += [
         "Pairs of faults that can be told apart in principle (one of the two at least acts on one slot):",
         f"{steps}.",
@@ -152,19 +152,19 @@ def page(parts: Sequence[Part]) -> str:
 
 ELSEWHERE = (
     "Tested elsewhere: token ids outside the vocabulary (`tokens-invalid`, needs a target: "
-    "`tests/flows/test_compare_more.py`), ranks that add up (`partial-sum`: `tests/flows/test_rank_sums.py`, and live in "
-    "`tests/sglang/test_matrix.py`), several dtypes in one set (`dtype-mixed`: "
+    "`tests/flows/test_compare_more.py`), ranks that add up (`partial-sum`: "
+    "`tests/flows/test_rank_sums.py`, and live in `tests/sglang/test_matrix.py`), several dtypes in one set (`dtype-mixed`: "
     "`tests/flows/test_compare_more.py`), left padding and tails (`tests/matching/test_align.py`)."
 )
 """Faults that this suite cannot inject, and where they are tested."""
 
 TARGET = "incident target"
-EVERY = {"synthetic stream": 2, "SmolLM2-135M": 16, TARGET: 8}
+EVERY = {"synthetic stream": 1, "SmolLM2-135M": 4, TARGET: 2}
 """Scene -> of how many pairs one is judged, to bound the time."""
 
 
-def _ordinal(number: int) -> str:
-    return {2: "second"}.get(number, f"{number}th")
+def _every(step: int) -> str:
+    return {1: "all", 2: "every second"}.get(step, f"every {step}th")
 
 
 def license_texts() -> list[str]:
