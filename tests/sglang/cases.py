@@ -46,6 +46,8 @@ SWEEPS: dict[tuple[str, str], dict[Ids, Expected]] = {
     ("Qwen3MoeForCausalLM", "0.5.23"): {**_PLUS_ONE, (-1, 1, 2): (0, 2, 3)},
     ("GptOssForCausalLM", "0.5.20"): {**_PLUS_ONE, _LAST: _LAST, (-1, 1, 2): (0, 2, 3)},
     ("GptOssForCausalLM", "0.5.23"): {**_PLUS_ONE, _LAST: _LAST, (-1, 1, 2): (0, 2, 3)},
+    ("Glm4MoeForCausalLM", "0.5.20"): {**_PLUS_ONE, (-1, 1, 2): "dies"},
+    ("Glm4MoeForCausalLM", "0.5.23"): {**_PLUS_ONE, (-1, 1, 2): (0, 2, 3)},
     ("Gemma3ForCausalLM", "0.5.20"): {(1, 2, 3): "off-bank", (2, 3, 4): "off-bank"},
     ("Gemma3ForCausalLM", "0.5.23"): {(1, 2, 3): "off-bank", (2, 3, 4): "off-bank"},
 }

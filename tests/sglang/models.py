@@ -1,4 +1,4 @@
-"""Tiny random targets of five classes, EAGLE-3 drafters for them, and dumps whose wiring is known."""
+"""Tiny random targets of six classes, EAGLE-3 drafters for them, and dumps whose wiring is known."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ _COMMON: dict[str, Any] = {
     "vocab_size": VOCAB,
 }
 _EXPERTS = {"moe_intermediate_size": 64, "num_experts": 8, "num_experts_per_tok": 2, "norm_topk_prob": True}
+_GLM = {"n_group": 1, "n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2, "topk_group": 1}
 _YARN = {
     "beta_fast": 32,
     "beta_slow": 1,
@@ -64,6 +65,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
         {"head_dim": 16, "intermediate_size": 64, "num_local_experts": 4, "num_experts_per_tok": 2},
     ),
     "Gemma3ForCausalLM": ("gemma3_text", {"head_dim": 16, "tie_word_embeddings": True}),
+    "Glm4MoeForCausalLM": ("glm4_moe", {"head_dim": 16, "first_k_dense_replace": LAYERS, **_GLM}),
 }
 """Model class -> (model type, what its config needs beside the common part)."""
 
