@@ -83,7 +83,9 @@ MODEL_CLASSES: Final = (
 )
 
 _PARTIAL_SUMS = Caveat(
-    "with tensor parallelism and fused all-reduce, this version captures each rank's partial sum instead of the state"
+    "with tensor parallelism and fused all-reduce, this version hands on each rank's partial sum instead of the state "
+    "(seen live for GptOss and GLM-4 MoE); capture --tp 2 --every-rank measures it, and SGLang's "
+    "--enforce-disable-flashinfer-allreduce-fusion avoids it"
 )
 _DEEPSTACK = Caveat(
     "on image tokens the state is taken before the vision features of the layer below are added, unlike transformers"
