@@ -14,6 +14,7 @@ UNREACHABLE = ! $(BIN)/pip download --quiet --no-cache-dir --no-deps --dest .cac
 
 demo: setup
 	$(BIN)/hsforensics demo
+	@echo "hsforensics lies in $(BIN); to type it as above: . $(BIN)/activate"
 
 demo-real: setup model
 	BIN=$(BIN) MODEL=$(MODEL) bash tools/demo.sh
@@ -49,8 +50,8 @@ setup: $(READY)
 
 $(READY): pyproject.toml tools/constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet '$(TORCH)'
-	$(BIN)/pip install --quiet --constraint tools/constraints.txt --editable '.[test]'
+	$(BIN)/pip install -qq '$(TORCH)'
+	$(BIN)/pip install -qq --constraint tools/constraints.txt --editable '.[test]'
 	touch $@
 
 model: setup

@@ -12,6 +12,7 @@ import pytest
 
 from hsforensics.errors import ERROR_CODES
 from hsforensics.findings import CATALOGUE
+from hsforensics.flows.rules import rules
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -87,3 +88,17 @@ def test_help_and_the_exit_code_table_name_the_same_codes() -> None:
             assert said - {"2"} == listed, command
         else:
             assert listed <= {"0"}, command
+
+
+def test_the_incident_page_says_what_the_rules_say() -> None:
+    page = (ROOT / "docs/incident.md").read_text()
+    architecture, layers = re.findall(r"^\| SGLang, `(\w+)`, (\d+) layers", page, flags=re.MULTILINE)[0]
+    rows = re.findall(r"^\| (0\.5[\w.]+) \|(.*)\|$", page, flags=re.MULTILINE)
+    assert [version for version, _ in rows] == ["0.5.12.post1", "0.5.16"]
+    for version, cells in rows:
+        told = [tuple(map(int, cell.split(", "))) for cell in re.findall(r"`\[(.*?)\]`", cells)]
+        asked = {"engine": f"sglang=={version}", "architecture": architecture, "layers": int(layers)}
+        first, fix = (rules(ids=ids, **asked).states for ids in ((2, 30, 58), (-1, 2, 30)))
+        assert told[0] == first
+        assert told[1] == fix or (fix is None and " fails " in cells)
+        assert told[2] == rules(states=(3, 31, 59), **asked).ids

@@ -19,7 +19,7 @@ def fingerprint_command(
     max_samples: Annotated[int, typer.Option(min=1, help="Samples to read at most.")] = 64,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False,
 ) -> None:
-    """Write a few kB for each channel and sample that compare takes in place of dumps or of a capture.
+    """Write some 10 kB for each channel and sample that compare takes in place of dumps or of a capture.
 
     Move this file instead of the tensors: dumps of a training cluster can be judged against a server elsewhere.
 

@@ -60,7 +60,8 @@ def proof(result: DraftEvalResult) -> str:
     before, after = result.runs
     return (
         f"{show_wiring(before.wiring)} to {show_wiring(after.wiring)}: {_percent(before)} become {_percent(after)} at "
-        f"step 1, accept length {_accept(before, note=False)} becomes {_accept(after)}."
+        f"step 1, accept length {_accept(before, note=False)} becomes {_accept(after)}. (The dumps' own states give "
+        "the trainer's numbers; those of a bank round differently in bf16.)"
     )
 
 

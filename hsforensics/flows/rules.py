@@ -168,9 +168,9 @@ def _failure(serving: Serving, answer: _Answer) -> list[Finding]:
         lost = 0 if answer.ids is None else len(answer.ids) - len(answer.states)
         message = f"only {len(answer.states)} of {len(answer.ids or ())} ids are captured"
         return [finding("ids-lost", str(serving), message, answer.reason, confidence="predicted")] if lost > 0 else []
-    with_ids = "no ids" if answer.ids is None else f"ids {list(answer.ids)}"
+    with_ids = "without ids" if answer.ids is None else f"with ids {list(answer.ids)}"
     does = "serves no state of the target" if serving.rule.rule in NO_STATE else "fails"
-    message = f"{serving.engine.title} {does} with {with_ids}"
+    message = f"{serving.engine.title} {does} {with_ids}"
     return [served_nothing("ids-fail", serving.rule.rule, str(serving), message, answer.reason)]
 
 

@@ -41,9 +41,9 @@ def answer(result: RulesResult) -> str:
         if result.ids is None:
             return f"{states} cannot be asked for here"
         return f"for {states} write {list(result.ids)}"
-    ids = "no ids" if result.ids is None else f"ids {list(result.ids)}"
+    ids = "without ids" if result.ids is None else f"ids {list(result.ids)}"
     if result.states is not None:
-        return f"{ids} serve {states}"
+        return f"{ids}: its default serves {states}" if result.ids is None else f"{ids} serve {states}"
     return f"{ids}: no state of the target is served" if result.rule in NO_STATE else f"{ids}: the engine fails"
 
 

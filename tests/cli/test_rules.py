@@ -27,7 +27,7 @@ def _run(*words: str, engine: str = "sglang==0.5.16") -> tuple[int, str]:
         (("--ids", "-1,2,30"), "sglang==0.5.12.post1", 1, "the engine fails"),
         (("--states", "3,31,59"), "sglang==0.5.12.post1", 0, "for [3, 31, 59] write [2, 30, 58]"),
         (("--states", "3,31,61"), "sglang==0.5.16", 3, "cannot be asked for here"),
-        ((), "sglang==0.5.16", 0, "no ids serve [2, 30, 58]"),
+        ((), "sglang==0.5.16", 0, "without ids: its default serves [2, 30, 58]"),
     ],
 )
 def test_the_exit_code_says_whether_there_is_an_answer(

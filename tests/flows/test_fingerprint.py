@@ -261,3 +261,9 @@ def test_captures_of_ranks_beside_a_fingerprint_are_refused(tmp_path: Path) -> N
     with pytest.raises(HsfError, match="--rank") as refused:
         compare(tmp_path / "dump.fp", bank, ranks=(bank,))
     assert refused.value.exit_code == 2
+
+
+def test_a_channel_of_a_long_sample_takes_what_the_docs_say(tmp_path: Path) -> None:
+    dump = write_dump(long_world(), tmp_path / "dump", TRUTH)
+    made = fingerprint(dump, tmp_path / "dump.fp")
+    assert 5e3 < made.bytes / (made.samples * made.channels) < 12e3  # "some 10 kB"; short samples take less

@@ -51,6 +51,19 @@ def test_ids_with_which_the_engine_fails_are_an_error_with_the_reason() -> None:
     assert "state 0" in answer.reason
 
 
+@pytest.mark.parametrize(
+    ("engine", "architecture", "said"),
+    [
+        ("sglang==0.5.16", KIMI, "without ids: its default serves [2, 30, 58]"),
+        ("sglang==0.5.23", "Gemma3ForConditionalGeneration", "without ids: no state of the target is served"),
+    ],
+)
+def test_no_ids_are_no_lack_of_an_answer(engine: str, architecture: str, said: str) -> None:
+    asked = _ask(engine, architecture=architecture)
+    assert answer(asked) == said
+    assert not [item for item in asked.findings if "no ids" in item.message]
+
+
 def test_states_become_ids_with_the_other_spelling_beside_them() -> None:
     answer = _ask(states=(2, 30, 58))
     assert (answer.expressible, answer.ids) == (True, (2, 30, 58))
