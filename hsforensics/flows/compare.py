@@ -31,7 +31,7 @@ from hsforensics.flows.opening import open_inputs
 from hsforensics.flows.padding import without_padding
 from hsforensics.flows.pairing import Pair, pair_samples
 from hsforensics.flows.prediction import PredictionWish, predict_serving
-from hsforensics.flows.rank_sums import rank_findings, without_guesses
+from hsforensics.flows.rank_sums import settle_ranks
 from hsforensics.flows.repeats import Repeats, find_repeats, pair_items, repeat_findings, sample_items
 from hsforensics.flows.sample_health import sample_findings
 from hsforensics.flows.structure import structure_findings
@@ -204,13 +204,12 @@ def _look(given: Inputs, device: str, seed: int) -> _Seen:
     for is_served, side in zip((False, True), logs, strict=True):
         plain = bank_evidence(side, pairs, bank, yardsticks, repeats, served=is_served, seed=seed)
         sides.append(Explainer(pairs, bank, yardsticks, is_served).explain_all(plain))
-    trained, served = sides
+    trained = sides[0]
+    served, apart = settle_ranks(pairs, bank, given.ranks, sides[1])
     groups = sample_groups(pairs, trained, bank.manifest.states, repeats)
     structural = tuple(structure_findings(pairs, bank, trained))
-    sums = rank_findings(pairs, bank, given.ranks, served)
-    told = without_guesses(all_findings(served), sums)
-    notes = [*structural, *all_findings(trained), *told, *sums, *health, *group_findings(groups), *unpaired]
-    notes += [*alignment_findings(pairs), *broken, *incomplete(bank)]
+    notes = [*structural, *all_findings(trained), *all_findings(served), *health, *group_findings(groups), *unpaired]
+    notes += [*alignment_findings(pairs), *apart, *broken, *incomplete(bank)]
     return _Seen(trained, repeats, served, pairs, groups, structural, tuple(notes), bank, yardsticks)
 
 

@@ -7,13 +7,16 @@ plus this rank's part of the MLP's output. Whoever taps the stream there feeds e
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from hsforensics.errors import HsfError
 from hsforensics.findings import finding
 from hsforensics.flows.bank import Bank, BankRequest
 from hsforensics.flows.channel_log import Evidence
 from hsforensics.flows.pairing import Pair
 from hsforensics.matching.distance import relative_distance
+from hsforensics.matching.hypotheses.case import Explanation
 from hsforensics.matching.hypotheses.stream import sum_of_ranks
 from hsforensics.matching.self_check import rank_tolerance, spread_of_ranks
 from hsforensics.states import Finding, State
@@ -34,9 +37,9 @@ LEAD = 2.0
 """The nearest state must be this many times nearer than the next one."""
 
 
-def rank_findings(
+def settle_ranks(
     pairs: Sequence[Pair], bank: Bank, others: Sequence[Bank], served: Sequence[Evidence]
-) -> list[Finding]:
+) -> tuple[list[Evidence], list[Finding]]:
     """Served channels that differ between ranks: added over all, less the middle states counted too often.
 
     Args:
@@ -44,44 +47,95 @@ def rank_findings(
         bank: The capture; it may hold other ranks itself.
         others: Captures of other ranks.
         served: Evidence of each served slot.
+
+    Returns:
+        The evidence, with an explanation wherever the sum is a state; and findings of ranks that cannot be added up.
+
+    Raises:
+        HsfError: ``usage``: a capture of another width is given for a rank.
     """
+    shares, lacking = _shares(pairs[:PAIRS], bank, others)
+    if not shares:
+        return list(served), lacking
+    settled, apart = [], list[Finding]()
+    for slot, item in enumerate(served):
+        spread = max((spread_of_ranks(slots[slot]) for _, slots in shares if slot < len(slots)), default=0.0)
+        found = _sum_of(shares, slot, bank.manifest.states) if spread > _tolerance(shares) else None
+        settled.append(item if found is None or found.state is None else _explained(item, found, spread))
+        apart += [] if found is None or found.state is not None else [_apart(item, found, spread)]
+    return settled, apart
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """What the ranks hold together: the state and its distance, or no state, and whether any could be tried."""
+
+    ranks: int
+    state: int | None
+    distance: float
+    tried: bool
+
+
+def _shares(pairs: Sequence[Pair], bank: Bank, others: Sequence[Bank]) -> tuple[Shares, list[Finding]]:
+    """What every rank served, request by request; and a finding where a rank's capture lacks one."""
     shares: Shares = []
-    for pair in pairs[:PAIRS]:
+    _refuse_other_width(bank, others)
+    for pair in pairs:
         request = bank.read(pair.request)
         by_rank = [[channel.values for channel in request.served], *map(list, request.ranks)]
         for other in others:
             entries = [entry for entry in other.requests if entry.token_ids_sha256 == pair.request.token_ids_sha256]
             if not entries:
                 message = f"{other.path} holds no request with the tokens of {pair.sample.name}"
-                return [finding("tokens-unmatched", str(other.path), message, "the ranks' captures differ")]
+                return [], [finding("tokens-unmatched", str(other.path), message, "the ranks' captures differ")]
             by_rank.append([channel.values for channel in other.read(entries[0]).served])
         if len(by_rank) > 1:
             shares.append((request, [list(slot) for slot in zip(*by_rank, strict=False)]))
-    found = [_judge(shares, slot, item.label, bank.manifest.states) for slot, item in enumerate(served) if shares]
-    return [note for note in found if note is not None]
+    return shares, []
 
 
-def without_guesses(notes: Sequence[Finding], sums: Sequence[Finding]) -> list[Finding]:
-    """Findings without the partial sums that were guessed from one rank where adding up all of them has told."""
-    told = {note.where for note in sums if note.code == "partial-sum"}
-    return [note for note in notes if note.code != "partial-sum" or note.where not in told]
+def _refuse_other_width(bank: Bank, others: Sequence[Bank]) -> None:
+    width = bank.manifest.hidden_size
+    for other in others:
+        if other.manifest.hidden_size != width:
+            message = f"{other.path} holds states of width {other.manifest.hidden_size}, {bank.path} of width {width}"
+            raise HsfError("usage", "--rank", message, "give captures of the other ranks of the same engine")
 
 
-def _judge(shares: Shares, slot: int, label: str, states: Sequence[State]) -> Finding | None:
-    held = [slots[slot] for _, slots in shares if slot < len(slots)]
-    spread = max((spread_of_ranks(values) for values in held), default=0.0)
-    if not held or spread <= rank_tolerance(held[0][0]):
-        return None
-    ranks = len(held[0])
+def _tolerance(shares: Shares) -> float:
+    return max((rank_tolerance(slot[0]) for _, slots in shares for slot in slots), default=0.0)
+
+
+def _sum_of(shares: Shares, slot: int, states: Sequence[State]) -> _Sum:
     summed = sorted((distance, state) for state, distance in _distances(shares, slot, states).items())
-    apart = f"the ranks' values are {spread:.3g} apart"
-    if not summed or summed[0][0] > CONFIRMED or any(rival < LEAD * summed[0][0] for rival, _ in summed[1:]):
-        why = "; their sum is no known state" if summed else "; the capture holds no middle states to add them up"
-        return finding("ranks-disagree", label, f"{label} differs between {ranks} ranks{why}", apart)
-    distance, state = summed[0]
-    message = f"{label} is a rank's share: the {ranks} ranks together hold state {state}"
-    minus = f"less mid:{state - 1}" if ranks == 2 else f"less {ranks - 1} times mid:{state - 1}"
-    return finding("partial-sum", label, message, f"sum over ranks {minus}: {distance:.3g} from state {state}; {apart}")
+    ranks = len(shares[0][1][slot])
+    clear = all(rival >= LEAD * summed[0][0] for rival, _ in summed[1:])
+    if not summed or summed[0][0] > CONFIRMED or not clear:
+        return _Sum(ranks, None, float("inf"), tried=bool(summed))
+    return _Sum(ranks, summed[0][1], summed[0][0], tried=True)
+
+
+def _apart(item: Evidence, found: _Sum, spread: float) -> Finding:
+    why = "their sum is no known state" if found.tried else "the capture holds no middle states to add them up"
+    message = f"{item.label} differs between {found.ranks} ranks; {why}"
+    return finding("ranks-disagree", item.label, message, f"the ranks' values are {spread:.3g} apart")
+
+
+def _explained(item: Evidence, found: _Sum, spread: float) -> Evidence:
+    """The evidence of a channel whose ranks hold a state together; what was guessed from one rank alone is dropped."""
+    less = f"less {f'{found.ranks - 1} times ' * (found.ranks > 2)}mid:{(found.state or 0) - 1}"
+    words = f"a rank's share: the {found.ranks} ranks together hold state {found.state}"
+    evidence = f"sum over ranks {less}: {found.distance:.3g} from state {found.state}"
+    note = finding(
+        "partial-sum", item.label, f"{item.label} is {words}", f"{evidence}; the ranks are {spread:.3g} apart"
+    )
+    plain = item.match.distance if item.match.distance is not None else float("inf")
+    return replace(
+        item,
+        match=replace(item.match, identity="none", note=f"is {words}"),
+        explanation=Explanation(("partial-sum",), found.state or 0, words, found.distance, max(plain, found.distance)),
+        findings=(*(known for known in item.findings if known.code != "partial-sum"), note),
+    )
 
 
 def _distances(shares: Shares, slot: int, states: Sequence[State]) -> dict[int, float]:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from hsforensics.capture.manifest import RequestTensors
+from hsforensics.capture.manifest import ManifestHeader, RequestTensors
 from hsforensics.capture.store import open_capture, write_capture
+from hsforensics.errors import HsfError
 from hsforensics.flows.compare import compare
 from hsforensics.results import CompareResult
 from hsforensics.states import POSTNORM, Finding, State
@@ -47,9 +48,7 @@ def merged(world: World, folder: Path, shares: tuple[float, ...], *, middle: boo
     return folder / "all"
 
 
-def first_header(path: Path):  # type: ignore[no-untyped-def]
-    from hsforensics.capture.manifest import ManifestHeader
-
+def first_header(path: Path) -> ManifestHeader:
     manifest = open_capture(path).manifest
     return ManifestHeader(**{name: getattr(manifest, name) for name in ManifestHeader.__dataclass_fields__})
 
@@ -66,8 +65,19 @@ def test_one_capture_of_all_ranks_names_the_state_that_was_not_reduced(
     (found,) = of_code(result, "partial-sum")
     assert found.where == "served.1"
     assert f"the {len(shares)} ranks together hold state 6" in found.message
-    assert result.verdict != "aligned"
-    assert not of_code(result, "ranks-disagree")
+    assert (result.verdict, result.served_wiring) == ("misaligned", (3, None, 9))
+    assert [item.code for item in result.findings if item.where == "served.1"] == ["partial-sum"]
+    (record,) = [item for item in result.channels if item.label == "served.1"]
+    assert record.explanation == f"a rank's share: the {len(shares)} ranks together hold state 6"
+
+
+def test_a_capture_of_another_width_is_refused_as_a_rank(world: World, dump: Path, tmp_path: Path) -> None:
+    one = write_rank(world, tmp_path / "one", 0.4)
+    narrow = RequestTensors(torch.arange(4), torch.arange(4), {0: torch.ones(4, 8)}, (torch.ones(4, 8),) * 3)
+    write_capture(tmp_path / "narrow", replace(first_header(one), hidden_size=8, states=(0,)), [narrow])
+    with pytest.raises(HsfError, match="width 8") as caught:
+        compare(dump, one, ranks=(tmp_path / "narrow",))
+    assert caught.value.code == "usage"
 
 
 def test_ranks_that_agree_say_nothing_even_when_both_are_wrong(world: World, dump: Path, tmp_path: Path) -> None:
