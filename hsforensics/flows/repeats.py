@@ -24,6 +24,11 @@ ROUNDING = 0.02
 Stretches: TypeAlias = tuple[tuple[int, int], ...]
 """(first row, rows) of each stretch of a sequence."""
 
+_MORE = (
+    "Capture more tokens of each sample (a larger --max-tokens, or none): these share their first tokens only, and all "
+    "that tells them apart was left out."
+)
+
 
 @dataclass(frozen=True)
 class Item:
@@ -34,12 +39,16 @@ class Item:
         sequence: Hash of the sequence's token ids.
         rows: Which rows of it.
         values: [rows, H] of each channel, as stored; rows may lack where the channel is broken.
+        text: Hash of all token ids of the file, compared or not.
+        whole: Whether these are all rows of the file.
     """
 
     name: str
     sequence: str
     rows: Stretches
     values: tuple[Tensor, ...]
+    text: str = ""
+    whole: bool = True
 
     @cached_property
     def places(self) -> dict[int, int]:
@@ -96,6 +105,8 @@ def pair_items(pairs: Sequence[Pair]) -> list[Item]:
             pair.request.token_ids_sha256,
             tuple((start, count) for _, start, count in pair.alignment.spans),
             tuple(pair.ours(channel.values) for channel in pair.sample.channels),
+            token_ids_sha256(pair.sample.token_ids),
+            pair.rows == len(pair.sample.token_ids),
         )
         for pair in pairs
     ]
@@ -109,6 +120,7 @@ def sample_items(samples: Sequence[Sample]) -> list[Item]:
             token_ids_sha256(sample.token_ids),
             ((0, len(sample.token_ids)),),
             tuple(channel.values for channel in sample.channels),
+            token_ids_sha256(sample.token_ids),
         )
         for sample in samples
     ]
@@ -171,15 +183,28 @@ def repeat_findings(repeats: Repeats) -> list[Finding]:
     numbers = range(len(repeats.items))
     copies = [n for n in numbers if repeats.original[n] != n]
     others = [n for n in numbers if repeats.original[n] == n and repeats.sequence[n] != n]
-    return [*_copies(repeats, copies), *_others(repeats, others)]
+    cut = [n for n in copies if _goes_on(repeats, n, repeats.original[n])]
+    whole = [n for n in copies if n not in cut]
+    return [*_copies(repeats, whole), *_copies(repeats, cut), *_others(repeats, others)]
+
+
+def _goes_on(repeats: Repeats, number: int, first: int) -> bool:
+    """Whether two files with the same compared rows are different texts, of which the rest was not compared."""
+    item, other = repeats.items[number], repeats.items[first]
+    return item.text != other.text and not (item.whole and other.whole)
 
 
 def _copies(repeats: Repeats, numbers: Sequence[int]) -> Iterator[Finding]:
+    """Copies as far as they were compared: only whole files are called so."""
     if not numbers:
         return
-    where, source = repeats.items[numbers[0]].name, repeats.items[repeats.original[numbers[0]]].name
+    item, source = repeats.items[numbers[0]], repeats.items[repeats.original[numbers[0]]]
     message = f"{_of_all(repeats, numbers)} repeat rows of an earlier one bit for bit; {_left(repeats)} count"
-    yield finding("sequences-repeated", where, message, f"{where} is a copy of {source}", severity="info")
+    proof = f"{item.name} is a copy of {source.name}"
+    if not item.whole:
+        proof = f"{item.name} equals {source.name} in all {len(item.places)} rows that were compared"
+    remedy = _MORE if _goes_on(repeats, numbers[0], repeats.original[numbers[0]]) else None
+    yield finding("sequences-repeated", item.name, message, proof, severity="info", remedy=remedy)
 
 
 def _others(repeats: Repeats, numbers: Sequence[int]) -> Iterator[Finding]:
@@ -190,7 +215,7 @@ def _others(repeats: Repeats, numbers: Sequence[int]) -> Iterator[Finding]:
     distance, worst = max(zip(apart, numbers, strict=True))
     item, first = repeats.items[worst], repeats.items[repeats.sequence[worst]]
     message = (
-        f"{_of_all(repeats, numbers)} hold rows of an earlier one's sequence, but not its bits: "
+        f"{_of_all(repeats, numbers)} hold other rows, or other values, of an earlier one's sequence: "
         f"all are judged, and the sequence counts once; {_left(repeats)} count"
     )
     severity: Severity = "info" if distance <= ROUNDING else "warning"
@@ -198,7 +223,8 @@ def _others(repeats: Repeats, numbers: Sequence[int]) -> Iterator[Finding]:
     apart_by = (
         f"is {distance:.3g} from {first.name} in {rows} rows of both" if rows else f"shares no row with {first.name}"
     )
-    yield finding("sequences-repeated", item.name, message, f"{item.name} {apart_by}", severity=severity)
+    remedy = _MORE if _goes_on(repeats, worst, repeats.sequence[worst]) else None
+    yield finding("sequences-repeated", item.name, message, f"{item.name} {apart_by}", severity=severity, remedy=remedy)
 
 
 def _of_all(repeats: Repeats, numbers: Sequence[int]) -> str:

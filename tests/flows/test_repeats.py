@@ -60,7 +60,8 @@ def test_the_incidents_shared_prefixes_count_once() -> None:
     assert note.severity == "info"
     assert note.message.startswith("2 of 10 samples repeat")
     assert note.message.endswith("8 sequences and 160 tokens count")
-    assert note.evidence == "data_8.pt is a copy of data_1.pt"
+    assert note.evidence == "data_8.pt equals data_1.pt in all 20 rows that were compared"  # of 128 that differ
+    assert note.remedy.startswith("Capture more tokens")
     assert result.alignments == {"prefix": 10}
 
 
@@ -100,7 +101,7 @@ def test_files_that_differ_by_rounding_are_judged_and_drawn_as_one_sequence(tmp_
     assert result.channels[0].tokens == 124 + 6 * 40
     (note,) = repeated(result)
     assert note.severity == "info"
-    assert "6 of 9 samples hold rows of an earlier one's sequence, but not its bits" in note.message
+    assert "6 of 9 samples hold other rows, or other values, of an earlier one's sequence" in note.message
     assert "is 0.004 from data_0.pt in 40 rows of both" in note.evidence
 
 
@@ -173,6 +174,51 @@ def items(*held: tuple[str, int, int, float]) -> Repeats:
         for number, (name, start, rows, value) in enumerate(held)
     ]
     return find_repeats(made)
+
+
+def two_texts(world: World, shared: int) -> World:
+    """The same with a last sequence that begins like the first one and goes on otherwise."""
+    tokens, bank = world.tokens[0].flip(0), {state: values.flip(0) for state, values in world.banks[0].items()}
+    tokens[:shared] = world.tokens[0][:shared]
+    for state, values in bank.items():
+        values[:shared] = world.banks[0][state][:shared]
+    return World(world.embedding, world.gain, (*world.tokens, tokens), (*world.banks, bank))
+
+
+@pytest.mark.parametrize(
+    ("rows", "repeats", "evidence", "remedy"),
+    [
+        (20, "texts", "data_3.pt equals data_0.pt in all 20 rows that were compared", "Capture more tokens"),
+        (20, "files", "data_3.pt equals data_0.pt in all 20 rows that were compared", "Use distinct sequences"),
+        (None, "files", "data_3.pt is a copy of data_0.pt", "Use distinct sequences"),
+        (None, "texts", None, None),
+    ],
+)
+def test_only_what_was_compared_is_called_equal(
+    tmp_path: Path, rows: int | None, repeats: str, evidence: str | None, remedy: str | None
+) -> None:
+    """Two texts that begin alike under a capture of the first rows are no copies, as two files of one text are."""
+    world = two_texts(make_world(), shared=30)
+    if repeats == "files":
+        world = make_world()
+    dump = write_dump(world, tmp_path / "dump", TRUTH)
+    live = write_bank(world, tmp_path / "live", served=AUX, rows=rows)
+    if repeats == "files":
+        clone(dump, 0, 3)
+    found = [(note.evidence, note.remedy[: len(remedy or "")]) for note in repeated(compare(dump, live))]
+    assert found == ([] if evidence is None else [(evidence, remedy)])
+
+
+def test_the_start_of_a_longer_file_is_a_part_and_no_other_bits(tmp_path: Path) -> None:
+    world = make_world()
+    dump, live = write_dump(world, tmp_path / "dump", TRUTH), write_bank(world, tmp_path / "live", served=AUX)
+    sample = torch.load(dump / "data_0.pt", weights_only=True)
+    part = {"input_ids": sample["input_ids"][:25], "loss_mask": sample["loss_mask"][:25]}
+    torch.save({**part, "hidden_states": [values[:25] for values in sample["hidden_states"]]}, dump / "data_3.pt")
+    (note,) = repeated(compare(dump, live))
+    assert (note.severity, note.evidence) == ("info", "data_3.pt is 0 from data_0.pt in 25 rows of both")
+    assert "not its bits" not in note.message
+    assert note.remedy.startswith("Use distinct sequences")
 
 
 def test_a_copy_of_a_later_file_is_found_and_parts_of_a_sequence_are_one() -> None:
