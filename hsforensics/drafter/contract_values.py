@@ -51,6 +51,40 @@ def compare_with(contract: Contract, capture: Capture) -> tuple[tuple[SlotDistan
     return tuple(_slot(contract, slot, pairs, capture) for slot in range(len(contract.states))), rows
 
 
+@dataclass(frozen=True)
+class NoTokens:
+    """Why no request of a capture has a contract's tokens: what is wrong, on what evidence, and what mends it."""
+
+    message: str
+    evidence: str
+    remedy: str
+
+
+def why_no_tokens(contract: Contract, capture: Capture) -> NoTokens:
+    """The reason, for a capture in which ``compare_with`` found no rows."""
+    wanted = [mark.tokens for mark in contract.imprints]
+    if not wanted:
+        message = "the contract keeps no values, so nothing in a capture can be compared with it"
+        remedy = "Write the contract anew with --dumps, from the data that the drafter was trained on."
+        return NoTokens(message, "written without values", remedy)
+    longest = max((entry.rows for entry in capture.requests), default=0)
+    if longest < min(wanted):
+        needs = (
+            f"the contract's sequences are known by their first {' and '.join(map(str, sorted(set(wanted))))} tokens"
+        )
+        message = f"{needs}, and the longest request has {longest} rows: too few to recognise them"
+        remedy = f"Capture the same dumps with at least {min(wanted)} tokens of each: a larger --max-tokens, or none."
+        return NoTokens(message, f"needed {min(wanted)} rows, got {longest}", remedy)
+    fitting = [entry for entry in capture.requests if entry.rows >= min(wanted)]
+    late = sum(int(capture.read(entry).positions[0]) != 0 for entry in fitting)
+    message = f"no request starts with the tokens of the contract's {len(wanted)} sequences"
+    evidence = f"hashes of the first tokens of {len(fitting)} requests that are long enough"
+    if late == len(fitting):
+        evidence += ", all of which lack their first rows"
+        return NoTokens(message, evidence, "Capture the dumps of the contract whole, without a cached prefix.")
+    return NoTokens(message, evidence, "Capture the dumps that the contract took its values from.")
+
+
 def _requests(mark: Imprint, capture: Capture) -> list[CapturedRequest]:
     """The first request that starts with the imprint's tokens, computed from the sequence's start."""
     for entry in capture.requests:

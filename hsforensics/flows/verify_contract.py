@@ -9,7 +9,7 @@ from typing import Literal
 from hsforensics.capture.store import Capture, open_capture
 from hsforensics.drafter.config import DrafterConfig, predict_with, read_drafter_config
 from hsforensics.drafter.contract import Contract, contract_path, read_contract
-from hsforensics.drafter.contract_values import SAME, SlotDistance, compare_with
+from hsforensics.drafter.contract_values import SAME, SlotDistance, compare_with, why_no_tokens
 from hsforensics.errors import HsfError
 from hsforensics.finding_kinds import MEASURE, REWRITE
 from hsforensics.findings import fill_findings, finding
@@ -190,10 +190,10 @@ def _capture_findings(
 ) -> list[Finding]:
     where = str(capture.path)
     if not rows:
-        message = f"no request starts with the tokens of the contract's {len(contract.imprints)} sequences"
-        evidence = "compared by hashes of their first tokens"
-        remedy = "Capture the dumps that the contract took its values from."
-        return [finding("tokens-unmatched", where, message, evidence, remedy=remedy, commands=(MEASURE[0], _AGAIN))]
+        why = why_no_tokens(contract, capture)
+        again = (MEASURE[0], _AGAIN) if contract.imprints else ()
+        told = finding("tokens-unmatched", where, why.message, why.evidence, remedy=why.remedy, commands=again)
+        return [told]
     found = []
     for slot in slots:
         if slot.status == "mismatched":

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 import hsforensics.contract
+from hsforensics.capture.manifest import file_sha256
 from hsforensics.drafter.contract import NAME, promise, read_contract, write_contract_file
 from hsforensics.errors import HsfError
 from hsforensics.flows.contract import write_contract
@@ -118,11 +119,42 @@ def test_a_promise_of_the_wrong_states_is_refuted_by_a_bank(tmp_path: Path) -> N
     assert (result.verdict, result.slots[2].nearest, result.slots[2].status) == ("broken", 9, "mismatched")
 
 
-def test_a_capture_of_other_tokens_decides_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("seed", "rows", "said", "evidence", "remedy"),
+    [
+        (5, None, "no request starts with the tokens of the contract's 2", "3 requests", "Capture the dumps that"),
+        (5, 20, "the longest request has 20 rows", "needed 33 rows, got 20", "at least 33 tokens"),
+        (0, 20, "known by their first 33 and 40 tokens", "needed 33 rows, got 20", "a larger --max-tokens, or none"),
+    ],
+)
+def test_a_capture_without_the_contracts_tokens_decides_nothing_and_says_why(
+    tmp_path: Path, seed: int, rows: int | None, said: str, evidence: str, remedy: str
+) -> None:
+    """Too short a capture is not taken for one of other tokens."""
     drafter = _written(tmp_path)
-    result = verify_contract(drafter, capture=write_bank(make_world(seed=5), tmp_path / "bank"))
+    result = verify_contract(drafter, capture=write_bank(make_world(seed=seed), tmp_path / "bank", rows=rows))
     assert (result.verdict, result.rows, result.slots) == ("undecided", 0, ())
-    assert [item.code for item in result.findings] == ["tokens-unmatched"]
+    (note,) = [item for item in result.findings if item.code == "tokens-unmatched"]
+    assert said in note.message
+    assert evidence in note.evidence
+    assert remedy in note.remedy
+
+
+def test_a_capture_without_first_rows_and_a_contract_without_values_say_so(tmp_path: Path) -> None:
+    drafter, world = _written(tmp_path), make_world()
+    write_bank(world, tmp_path / "bank")
+    for file in sorted((tmp_path / "bank").glob("request-*")):
+        held = load_file(file)
+        save_file({**held, "positions": held["positions"] + 3}, file)
+    manifest = json.loads((tmp_path / "bank" / "manifest.json").read_text())
+    for entry in manifest["requests"]:
+        entry["sha256"] = file_sha256(tmp_path / "bank" / entry["file"])
+    (tmp_path / "bank" / "manifest.json").write_text(json.dumps(manifest))
+    late = verify_contract(drafter, capture=tmp_path / "bank").findings[0]
+    assert (late.code, "lack their first rows" in late.evidence) == ("tokens-unmatched", True)
+    write_contract(drafter, wiring=STATES, force=True)
+    bare = verify_contract(drafter, capture=tmp_path / "bank").findings[0]
+    assert (bare.code, "keeps no values" in bare.message, bare.commands) == ("tokens-unmatched", True, ())
 
 
 def test_a_contract_without_values_cannot_be_checked_against_a_capture(tmp_path: Path) -> None:
