@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Literal
@@ -20,6 +19,7 @@ from hsforensics.finding_kinds import (
     REPAIR,
     FindingKind,
 )
+from hsforensics.shell import Filled, quoted
 from hsforensics.states import Finding, Severity
 
 __all__ = ["CATALOGUE", "PLACEHOLDERS", "FindingKind", "fill", "fill_findings", "finding"]
@@ -182,7 +182,8 @@ _KINDS = (
     FindingKind(
         "other-config",
         "info",
-        "The live capture was served with another drafter config than the one given, or does not say with which.",
+        "The live capture was served with another drafter config than the one given, or does not say with which: what "
+        "this one serves is judged by id rule.",
         "Give the config that was served, or capture again with this one.",
     ),
     FindingKind(
@@ -298,10 +299,13 @@ def fill(command: str, words: Mapping[str, str]) -> str:
     """A command with its placeholders replaced where they are known, quoted for a shell.
 
     Args:
-        command: A template.
-        words: Placeholder -> what it stands for.
+        command: A template, or what filling one gave; then both calls' words go into the template together, the earlier
+            ones first.
+        words: Placeholder -> what it stands for. What cannot be shown as it is stays a placeholder.
     """
-    return _WORD.sub(lambda match: shlex.quote(words[match[0]]) if match[0] in words else match[0], command)
+    template, known = (command.template, {**words, **command.words}) if isinstance(command, Filled) else (command, words)
+    shown = {word: text for word, value in known.items() if (text := quoted(value))}
+    return Filled.of(_WORD.sub(lambda match: shown.get(match[0], match[0]), template), template, known)
 
 
 def fill_findings(findings: Iterable[Finding], words: Mapping[str, str]) -> tuple[Finding, ...]:

@@ -53,6 +53,7 @@ class Provenance:
         drafter_weights_sha256: Hash of the first row of each of its weights; training changes it.
         dumps: Training data read.
         capture_path: Capture read or written.
+        served_config_sha256: Hash of the drafter config that the capture was served with; ``None`` when unknown.
         engine: Name of the engine that made the capture, or that a config is written for.
         engine_version: Its version.
         dtype: dtype that the capture's states were computed in, or that an evaluation ran in.
@@ -74,6 +75,7 @@ class Provenance:
     drafter_weights_sha256: str | None = None
     dumps: tuple[DumpSource, ...] = ()
     capture_path: str | None = None
+    served_config_sha256: str | None = None
     engine: str | None = None
     engine_version: str | None = None
     dtype: str | None = None
@@ -144,11 +146,19 @@ class ChannelRecord:
 
 @dataclass(frozen=True)
 class SampleGroup:
-    """Samples of a dump set that hold the same states: the states of their channels, how many there are, some names."""
+    """Samples of a dump set that hold the same.
+
+    Attributes:
+        states: Of their channels; ``None`` where one is no plain state, or open.
+        samples: How many there are, and
+        names: some of them.
+        holds: What their channels hold, in words: a state, a transform of one, ``no state``, or ``?``.
+    """
 
     states: Wiring
     samples: int
     names: tuple[str, ...]
+    holds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -364,7 +374,7 @@ class FingerprintResult:
         samples: Sequences in it, and
         channels: channels of each.
         rows: Rows kept in all.
-        salted: Whether token ids are hashed under a secret.
+        salted: Whether all of it is sealed under a secret.
     """
 
     path: str

@@ -68,8 +68,8 @@ def fix_config_command(
     Shows a diff and the reason of every change, and writes only with --write or --output. A second run has nothing to
     do. What an engine will serve follows from an id rule until a new capture measures it.
 
-    Exit codes: 0 nothing to do, or written; 1 a change is pending, or the engine was measured to disagree with its id
-    rule; 2 wrong command line; 3 refused: ambiguous report, another drafter's report, no rule, not expressible,
+    Exit codes: 0 nothing to do, or written; 1 a change is pending, or this very config was measured to serve other
+    states; 2 wrong command line; 3 refused: ambiguous report, another drafter's report, no rule, not expressible,
     unwritable.
     """
     if undo:

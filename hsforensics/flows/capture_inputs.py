@@ -125,6 +125,7 @@ def capture_result(
         drafter_path=str(drafter) if drafter else None,
         dumps=(DumpSource(str(source.path), source.producer, len(tokens.sequences), tokens.dtype),),
         capture_path=str(capture.path),
+        served_config_sha256=made.drafter_config_sha256,
         engine=made.engine,
         engine_version=made.engine_version,
         dtype=made.dtype,

@@ -78,7 +78,7 @@ def compare(
         introspect: Code of an SGLang to read the id rule from, instead of the tables.
         repeat: A second capture of the same tokens by the same engine: it measures the noise floor.
         ranks: Captures of the other ranks of a tensor-parallel engine, to confirm a sum that was not reduced.
-        salt: Secret of a salted fingerprint, when only one side is one.
+        salt: Secret that a fingerprint was made under; one for both sides.
         max_samples: Samples to read at most.
         device: ``cpu``, ``cuda`` or ``auto`` for the distances.
         seed: Seed of the bootstrap.
@@ -134,11 +134,9 @@ def compare_inputs(
     if seen.bank is not None and seen.yardsticks is not None:
         notes += unused_findings(seen.pairs, seen.bank, known[1], seen.yardsticks)
     if drafter:
-        config = given.bank.manifest.drafter_config_sha256 if given.bank else None
-        wish = PredictionWish(engine, architecture, introspect, config)
-        predicted, more = predict_serving(drafter, origin, *known, wish)
-        other = config is not None and given.drafter is not None and config != given.drafter.config_sha256
-        notes += [*more, *([] if other else served_deeper(predicted, known[1]))]
+        predicted, more = predict_serving(drafter, origin, *known, PredictionWish(engine, architecture, introspect))
+        same = origin.served_config_sha256 in (None, origin.drafter_config_sha256)
+        notes += [*more, *(served_deeper(predicted, known[1]) if same else [])]
     records = pair_up(trained, served)
     judgement = forbid_few(_judge(seen, trained, served, known, notes), records)
     notes += channel_findings(
@@ -192,8 +190,10 @@ def _look(given: Inputs, device: str, seed: int) -> _Seen:
     if given.bank is None:
         assert given.target is not None  # noqa: S101 (open_inputs has seen to it)
         repeats = find_repeats(sample_items(given.samples))
-        trained = files_evidence(given.samples, given.target, repeats)
-        return _Seen(trained, repeats, findings=(*all_findings(trained), *health))
+        trained = files_evidence(given.samples, given.target, repeats, seed)
+        groups = sample_groups([sample.name for sample in given.samples], trained, repeats)
+        seen = (*all_findings(trained), *health, *group_findings(groups, trained))
+        return _Seen(trained, repeats, groups=groups, findings=seen)
     refuse_tiny(given.bank)
     pairs, unpaired = _pair(given)
     repeats = find_repeats(pair_items(pairs))
@@ -206,10 +206,10 @@ def _look(given: Inputs, device: str, seed: int) -> _Seen:
         sides.append(Explainer(pairs, bank, yardsticks, is_served).explain_all(plain))
     trained = sides[0]
     served, apart = settle_ranks(pairs, bank, given.ranks, sides[1])
-    groups = sample_groups(pairs, trained, bank.manifest.states, repeats)
+    groups = sample_groups([pair.sample.name for pair in pairs], trained, repeats)
     structural = tuple(structure_findings(pairs, bank, trained))
-    notes = [*structural, *all_findings(trained), *all_findings(served), *health, *group_findings(groups), *unpaired]
-    notes += [*alignment_findings(pairs), *apart, *broken, *incomplete(bank)]
+    notes = [*structural, *all_findings(trained), *all_findings(served), *health, *group_findings(groups, trained)]
+    notes += [*unpaired, *alignment_findings(pairs), *apart, *broken, *incomplete(bank)]
     return _Seen(trained, repeats, served, pairs, groups, structural, tuple(notes), bank, yardsticks)
 
 

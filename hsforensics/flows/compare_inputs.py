@@ -125,6 +125,7 @@ def origin_of(given: Inputs, device: str, seed: int) -> Provenance:
         drafter_weights_sha256=drafter.weights_sha256 if drafter else None,
         dumps=(source,),
         capture_path=str(given.bank.path) if given.bank else None,
+        served_config_sha256=held.drafter_config_sha256 if held else None,
         engine=held.engine if held else None,
         engine_version=held.engine_version if held else None,
         dtype=held.dtype if held else None,

@@ -11,6 +11,7 @@ from hsforensics.flows.fix_inputs import FixEngine, FixInputs, measured_here, me
 from hsforensics.flows.introspected import introspection_findings
 from hsforensics.flows.key_conflicts import conflict_finding, key_conflicts, layout_findings
 from hsforensics.flows.known import to_measure
+from hsforensics.flows.served_config import other_config
 from hsforensics.results import CompareResult, Prediction
 from hsforensics.rules.forward import serve
 from hsforensics.rules.lookup import caveats_for
@@ -41,11 +42,13 @@ def fix_findings(
         before, after = predict_with(engine.serving, config), predict_with(engine.serving, fixed)
         found += [
             *_ids_absent(config, engine, inputs, before),
-            *_disagreement(config, engine, inputs, report, before, edited=edited),
+            *_disagreement(config, engine, inputs, report, before, kept=not edited),
+            *(_disagreement(fixed, engine, inputs, report, after, kept=True) if edited else []),
+            *_other_config(config, engine, report, before),
             *introspection_findings(engine.seen, engine.serving),
             *_caveats(engine, inputs, after),
             *_wrapper(engine),
-            *_certainty(engine, inputs, report, after, edited=edited),
+            *_certainty(fixed, engine, inputs, report, after, edited=edited),
         ]
     return fill_findings(sorted(dict.fromkeys(found), key=lambda item: _ORDER[item.severity]), words)
 
@@ -74,21 +77,39 @@ def _disagreement(
     engine: FixEngine,
     inputs: FixInputs,
     report: CompareResult | None,
-    before: Prediction,
+    predicted: Prediction,
     *,
-    edited: bool,
+    kept: bool,
 ) -> list[Finding]:
-    """The engine was measured with this very config, and served something that the rule denies."""
+    """The engine was measured with this very config, and served something that the rule denies.
+
+    Args:
+        config: As it is, or as edited.
+        engine: That was measured.
+        inputs: What the edit is computed from.
+        report: Holds the measurement.
+        predicted: What the rule says of this config.
+        kept: Whether this is the config that will be served, so that a wrong wiring is an error.
+    """
     measured = measured_wiring(config, engine.engine, report)
-    if measured is None or report is None or measured == before.states:
+    if measured is None or report is None or measured == predicted.states:
         return []
     right = measured == inputs.wiring
-    says = f"by its id rule it would serve {show_wiring(before.states)}"
+    says = f"by its id rule it would serve {show_wiring(predicted.states)}"
     message = f"{engine.engine.title} was measured to serve {show_wiring(measured)} with this config, though {says}"
-    evidence = f"capture {report.provenance.capture_path}; rule '{before.rule}' for {before.architecture}"
+    evidence = f"{_capture(report)}; rule '{predicted.rule}' for {predicted.architecture}"
     remedy = "Keep the config: the measurement is right." if right else "Find out how this engine differs: a patch?"
-    severity: Severity = "warning" if right or edited else "error"
+    severity: Severity = "error" if kept and not right else "warning"
     return [finding("rule-disagrees", str(config.path), message, evidence, severity=severity, remedy=remedy)]
+
+
+def _other_config(
+    config: DrafterConfig, engine: FixEngine, report: CompareResult | None, before: Prediction
+) -> list[Finding]:
+    """A report of this very engine that measured another config, or may have."""
+    if report is None or not measured_here(engine.engine, report):
+        return []
+    return other_config(config, report.provenance, report.served_wiring, before.states)
 
 
 def _caveats(engine: FixEngine, inputs: FixInputs, after: Prediction) -> list[Finding]:
@@ -126,25 +147,41 @@ def _conflicts(config: DrafterConfig, inputs: FixInputs) -> list[Finding]:
 
 
 def _certainty(
-    engine: FixEngine, inputs: FixInputs, report: CompareResult | None, after: Prediction, *, edited: bool
+    fixed: DrafterConfig,
+    engine: FixEngine,
+    inputs: FixInputs,
+    report: CompareResult | None,
+    after: Prediction,
+    *,
+    edited: bool,
 ) -> list[Finding]:
+    """Why the config that will be served is right: it was measured itself, or the rule says so."""
     where, title = str(engine.serving), engine.engine.title
+    measured = measured_wiring(fixed, engine.engine, report)
+    if measured is not None and report is not None:
+        which = "the edited config, which was captured before" if edited else "this very config"
+        message = f"{title} was measured to serve the trained wiring {show_wiring(measured)} with {which}"
+        return [finding("wiring-right", where, message, _capture(report))] if measured == inputs.wiring else []
     if not edited and after.states != inputs.wiring:
         return []
     if not edited:
         message = f"by its id rule, {title} already serves the trained wiring {show_wiring(after.states)}"
         live = to_measure(str(engine.engine))
         return [finding("config-serves-trained", where, message, after.note, confidence="predicted", commands=live)]
-    if measured_here(engine.engine, report):
-        return []
-    captured = _captured_on(report)
     message = f"{title} will serve {show_wiring(after.states)} by its id rule; predicted, not measured"
-    evidence = f"{captured}; {after.note}"  # what to type for it is the result's own next step
+    evidence = f"{_captured_on(engine, report)}; {after.note}"  # what to type for it is the result's own next step
     return [finding("predicted-not-measured", where, message, evidence, confidence="predicted", commands=())]
 
 
-def _captured_on(report: CompareResult | None) -> str:
+def _capture(report: CompareResult) -> str:
+    origin = report.provenance
+    return f"capture {origin.capture_path}, served with config sha256 {(origin.served_config_sha256 or 'unknown')[:12]}"
+
+
+def _captured_on(engine: FixEngine, report: CompareResult | None) -> str:
     if report is None:
         return "the wiring was named by hand"
+    if measured_here(engine.engine, report) and report.served_wiring is not None:
+        return f"the report measured {engine.engine.title} with another config, or does not say with which"
     origin = report.provenance
     return f"the report's states come from {' '.join(filter(None, (origin.engine, origin.engine_version))) or 'files'}"

@@ -10,6 +10,7 @@ from hsforensics.drafter.keys import method_of
 from hsforensics.errors import HsfError
 from hsforensics.flows.drafter_side import DrafterSide, read_drafter_side
 from hsforensics.flows.known import known_paths, known_words
+from hsforensics.flows.served_config import measures_config
 from hsforensics.models.target import Target, load_target
 from hsforensics.results import CompareResult
 from hsforensics.rules.forward import Serving, find_serving
@@ -155,12 +156,13 @@ def measured_here(engine: EngineVersion, report: CompareResult | None) -> bool:
 
 
 def measured_wiring(config: DrafterConfig, engine: EngineVersion, report: CompareResult | None) -> Wiring | None:
-    """What this very engine version was measured to serve with this very config; ``None`` unless all of it is known."""
-    if report is None or not measured_here(engine, report):
+    """What this very engine version was measured to serve with this very config; ``None`` unless all of it is known.
+
+    The config that was given to ``compare`` is no evidence: what counts is the one that the capture was served with.
+    """
+    if report is None or not measured_here(engine, report) or not measures_config(config, report.provenance):
         return None
-    if report.provenance.drafter_config_sha256 != config.sha256 or None in (report.served_wiring or (None,)):
-        return None
-    return report.served_wiring
+    return None if None in (report.served_wiring or (None,)) else report.served_wiring
 
 
 def _settled(identity: str) -> bool:

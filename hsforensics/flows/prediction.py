@@ -12,6 +12,7 @@ from hsforensics.findings import fill_findings, finding
 from hsforensics.flows.introspected import introspection_findings
 from hsforensics.flows.key_conflicts import key_conflicts
 from hsforensics.flows.known import engine_words, served_nothing, to_measure
+from hsforensics.flows.served_config import measures_config, other_config
 from hsforensics.results import Prediction, Provenance
 from hsforensics.rules.explain import what_happens
 from hsforensics.rules.forward import Serving, find_serving
@@ -28,13 +29,11 @@ class PredictionWish:
         engine: ``name==version``; by default the engine of the capture, if it is one that serves.
         architecture: Model class; by default the target's wrapper class, then its inner class.
         place: Code of an SGLang to read the id rule from.
-        served_config: Hash of the drafter config that the capture was served with; ``None`` when unknown.
     """
 
     engine: str | None = None
     architecture: str | None = None
     place: str | None = None
-    served_config: str | None = None
 
 
 def predict_serving(
@@ -68,14 +67,12 @@ def predict_serving(
         note = finding("rule-unknown", error.where, error.message, "id rules", remedy=error.remedy)
         return None, [note]
     predicted = predict_with(serving, config)
-    same_engine = _captured_engine(origin) == version
-    judged = _judge(predicted, trained, served if same_engine else None, wish.served_config == config.sha256)
+    measured = served if _captured_engine(origin) == version else None
+    other = other_config(config, origin, measured, predicted.states)
+    judged = _judge(predicted, trained, None if other else measured, measures_config(config, origin))
     judged = [*fill_findings(judged, engine_words(predicted.engine, predicted.architecture, origin.layers, trained))]
-    other = wish.served_config is not None or served != predicted.states  # unknown and agreeing: nothing to doubt
-    if same_engine and served is not None and wish.served_config != config.sha256 and other:
-        judged.append(_other_config(drafter, config, wish.served_config))
     conflicts = key_conflicts(config, predicted.architecture, origin.layers)
-    return predicted, [*judged, *introspection_findings(seen, serving), *conflicts]
+    return predicted, [*judged, *other, *introspection_findings(seen, serving), *conflicts]
 
 
 def _captured_engine(origin: Provenance) -> EngineVersion | None:
@@ -104,16 +101,8 @@ def _first_known(
     raise refusal
 
 
-def _other_config(drafter: Path, config: DrafterConfig, served: str | None) -> Finding:
-    """The config given says nothing of what was served, or may say nothing."""
-    message = "the capture was served with another config than this one, which predicts nothing of it"
-    if served is None:
-        message = "the capture does not say which config it was served with, so this one may be another"
-    evidence = f"sha256 {served[:12] if served else 'unknown'} served, {config.sha256[:12]} given"
-    return finding("other-config", str(drafter / "config.json"), message, evidence)
-
-
 def _judge(predicted: Prediction, trained: Wiring | None, served: Wiring | None, same_config: bool) -> list[Finding]:
+    """What a prediction adds to ``served``, measured with this config; ``None`` where nothing is known to be."""
     where, states = f"config.json, {predicted.engine}", show_wiring(predicted.states)
     evidence = f"predicted {states}, trained {show_wiring(trained)}; {predicted.note}"
     found: list[Finding] = []

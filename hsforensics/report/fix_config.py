@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
 from hsforensics.report.console import visible
@@ -10,12 +9,14 @@ from hsforensics.report.findings import print_commands, print_findings
 from hsforensics.results import FixConfigResult, Prediction, ServedChange
 from hsforensics.results_config import PermuteResult, UndoResult
 from hsforensics.rules.explain import what_is_served
+from hsforensics.shell import path_word
 from hsforensics.states import show_wiring
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+_NO_CHANGE = {False: "Nothing to do.", True: "Nothing to write, but see the findings of severity error."}
 
 
 def print_fix_config(result: FixConfigResult, out: Console) -> None:
@@ -69,21 +70,25 @@ def outcome(result: FixConfigResult) -> str:
             f"Written: {result.output}; the drafter itself is untouched.\nNext: serve it, and compare again."
         )
     if result.written:
-        undo = f"hsforensics fix-config {shlex.quote(result.config_path)} --undo"
+        undo = f"hsforensics fix-config {path_word(result.config_path, 'DRAFTER')} --undo"
         written = visible(f"Written and read back, the old file is {result.backup}. Undo: {undo}")
         return f"{written}\nNext: restart the engine, capture it, and compare again."
     if result.pending:
         how = "" if result.next_commands else " the same call with write=True"
         return f"Nothing is written yet. Next:{how}"
-    return "Nothing to do."
+    return _NO_CHANGE[_has_errors(result)]
 
 
 def check_line(result: FixConfigResult) -> str:
     """The one line of ``--check``."""
     if not result.pending:
-        return f"{result.config_path}: nothing to do"
+        return visible(f"{result.config_path}: {_NO_CHANGE[_has_errors(result)].rstrip('.').lower()}")
     edits = "; ".join(f"{edit.key}: {edit.before or 'absent'} -> {edit.after}" for edit in result.edits)
     return visible(f"{result.config_path}: change pending for {result.after.engine}: {edits}")
+
+
+def _has_errors(result: FixConfigResult) -> bool:
+    return any(item.severity == "error" for item in result.findings)
 
 
 def _print_line(out: Console, name: str, value: str) -> None:

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from hsforensics.cli.fix_config import exit_code, fix_config_command
 from hsforensics.errors import HsfError
 from hsforensics.flows.fix_config import fix_config
+from hsforensics.report.fix_config import check_line, outcome
 from hsforensics.report.schema import to_json
 from tests.incident import KIMI, TRAINED, report, write_config, write_weights
 
@@ -139,8 +140,11 @@ def test_an_error_finding_without_a_change_exits_1(tmp_path: Path) -> None:
 
     config = write_config(tmp_path, eagle_config={"eagle_aux_hidden_state_layer_ids": [3, 31, 59]})
     digest = read_drafter_config(config).sha256
-    found = report(served=(2, 30, 58), engine="sglang", engine_version="0.5.16", drafter_config_sha256=digest)
-    assert exit_code(fix_config(tmp_path, report=found)) == 1
+    found = report(served=(2, 30, 58), engine="sglang", engine_version="0.5.16", served_config_sha256=digest)
+    result = fix_config(tmp_path, report=found)
+    assert exit_code(result) == 1
+    assert outcome(result) == "Nothing to write, but see the findings of severity error."
+    assert check_line(result).endswith("nothing to write, but see the findings of severity error")
 
 
 def test_the_command_is_imported_without_torch() -> None:

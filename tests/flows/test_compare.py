@@ -268,6 +268,36 @@ def test_a_measurement_that_contradicts_the_rule_counts(tmp_path: Path) -> None:
         assert result.predicted.states == (4, 7, 10)
         assert ("rule-disagrees" in codes(result)) == (name == "same")
         assert ("other-config" in codes(result)) == (name != "same")
+        assert ("config-serves-other" in codes(result)) == (name != "same")  # not this config's measurement: the rule's
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(("ids", "served"), [([3, 6, 9], (2, 5, 8)), ([2, 5, 8], (3, 6, 9)), ([2, 5, 8], (2, 5, 8))])
+def test_a_capture_of_another_config_says_nothing_of_this_one(
+    tmp_path: Path, ids: list[int], served: tuple[int, ...], known: bool
+) -> None:
+    world = make_world()  # whose engine reads ids of a layer's output: [2, 5, 8] asks for states 3, 6, 9
+    dump, drafter = write_dump(world, tmp_path / "dump", TRUTH), write_config(tmp_path / "drafter", ids)
+    live = write_bank(world, tmp_path / "live", served, drafter_config="1" * 64 if known else None)
+    result = compare(dump, live, drafter=drafter)
+    right = ids == [2, 5, 8]
+    assert result.verdict == ("aligned" if served == (3, 6, 9) else "misaligned")  # of the capture
+    assert result.provenance.served_config_sha256 == ("1" * 64 if known else None)
+    doubted = known or served != (3, 6, 9)
+    assert ("other-config" in codes(result)) == doubted
+    assert ("config-serves-trained" in codes(result)) == (right and doubted)
+    assert ("config-serves-other" in codes(result)) == (not right)
+    assert "rule-disagrees" not in codes(result)
+
+
+def test_a_config_that_asks_for_others_is_an_error_although_the_capture_is_aligned(tmp_path: Path) -> None:
+    world = make_world()
+    dump, drafter = write_dump(world, tmp_path / "dump", TRUTH), write_config(tmp_path / "drafter", [-1, 2, 5])
+    live = write_bank(world, tmp_path / "live", (3, 6, 9), drafter_config="1" * 64)
+    result = compare(dump, live, drafter=drafter)
+    assert result.verdict == "aligned"
+    assert [item.code for item in result.findings if item.severity == "error"] == ["config-serves-other"]
+    assert "other-config" in codes(result)
 
 
 def test_an_unknown_class_is_a_finding_not_a_refusal(tmp_path: Path) -> None:

@@ -98,12 +98,12 @@ def test_a_report_gives_wiring_class_and_layers_and_survives_its_own_edit(tmp_pa
     assert "config-serves-trained" in _codes(again)
 
 
-def test_a_live_report_brings_its_engine_and_is_no_mere_prediction(tmp_path: Path) -> None:
+def test_a_live_report_brings_its_engine_and_an_edit_of_it_is_a_prediction(tmp_path: Path) -> None:
     write_config(tmp_path)
     found = report(served=(2, 30), engine="sglang", engine_version="0.5.16")
     plan = _fix(tmp_path, None, report=found)
     assert plan.after.engine == NEW
-    assert "predicted-not-measured" not in _codes(plan)
+    assert "predicted-not-measured" in _codes(plan)  # the rule fits what was measured, but with other ids
     assert "predicted-not-measured" in _codes(_fix(tmp_path, OLD, report=found))
 
 
@@ -268,36 +268,6 @@ def test_known_traps_of_the_version_are_told(tmp_path: Path) -> None:
     write_config(tmp_path)
     plan = _fix(tmp_path, "sglang==0.5.10.post1")
     assert any(item.code == "rule-caveat" and "CUDA graphs" in item.message for item in plan.findings)
-
-
-def _measured(config: Path, served: tuple[int, ...]) -> Any:
-    from hsforensics.drafter.config import read_drafter_config
-
-    digest = read_drafter_config(config).sha256
-    return report(served=served, engine="sglang", engine_version="0.5.16", drafter_config_sha256=digest)
-
-
-def test_a_config_that_was_measured_right_is_kept_whatever_the_rule_says(tmp_path: Path) -> None:
-    config = write_config(tmp_path)
-    plan = _fix(tmp_path, report=_measured(config, TRAINED))
-    assert (plan.edits, plan.pending) == ((), False)
-    found = [(item.code, item.severity) for item in plan.findings if item.code != "rule-caveat"]
-    assert found == [("rule-disagrees", "warning")]
-
-
-def test_a_config_that_is_right_by_the_rule_but_was_measured_wrong_is_an_error(tmp_path: Path) -> None:
-    config = write_config(tmp_path, eagle_config={"eagle_aux_hidden_state_layer_ids": [3, 31, 59]})
-    plan = _fix(tmp_path, report=_measured(config, (2, 30, 58)))
-    assert plan.edits == ()
-    assert ("rule-disagrees", "error") in [(i.code, i.severity) for i in plan.findings]
-
-
-def test_a_measurement_that_agrees_with_the_rule_or_is_of_another_config_is_no_disagreement(tmp_path: Path) -> None:
-    config = write_config(tmp_path)
-    found = _measured(config, (2, 30))
-    assert "rule-disagrees" not in _codes(_fix(tmp_path, report=found))
-    write_config(tmp_path, eagle_config={"eagle_aux_hidden_state_layer_ids": [5, 6, 7]})
-    assert "rule-disagrees" not in _codes(_fix(tmp_path, report=found))
 
 
 def test_a_link_into_a_cache_is_shown_as_a_diff_but_never_written(tmp_path: Path) -> None:
