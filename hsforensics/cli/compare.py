@@ -44,7 +44,9 @@ def compare_command(
     rank: Annotated[
         list[Path] | None, typer.Option(help="Capture of another tensor-parallel rank; repeat it for each.")
     ] = None,
-    salt: Annotated[str | None, typer.Option(help="Secret of a salted fingerprint on one side.")] = None,
+    salt: Annotated[
+        str | None, typer.Option(envvar="HSF_SALT", help="Secret that fingerprints were made under.")
+    ] = None,
     max_samples: Annotated[int, typer.Option(min=1, help="Samples to read at most.")] = 64,
     device: Annotated[Device, typer.Option(help="Where distances are computed.")] = Device.auto,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,

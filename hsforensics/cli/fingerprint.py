@@ -13,7 +13,8 @@ def fingerprint_command(
     path: Annotated[Path, typer.Argument(help="Training dumps, or a capture.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write; must not exist.")],
     salt: Annotated[
-        str | None, typer.Option(help="Secret to hash token ids under; both sides need the same one.")
+        str | None,
+        typer.Option(envvar="HSF_SALT", help="Secret to seal the file under; both sides need the same one."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the projection; both sides need the same one.")] = 0,
     max_samples: Annotated[int, typer.Option(min=1, help="Samples to read at most.")] = 64,

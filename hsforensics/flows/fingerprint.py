@@ -20,7 +20,7 @@ from hsforensics.flows.fingerprint_sides import SketchedSample, SketchRule, redu
 from hsforensics.flows.known import FINGERPRINT
 from hsforensics.flows.memory_bank import FirstValues, MemoryBank, MemoryRequest
 from hsforensics.flows.provenance import provenance
-from hsforensics.matching.fingerprint import Sketch, choose_windows, places_of, sketch, token_keys
+from hsforensics.matching.fingerprint import Sketch, choose_windows, places_of, sketch
 from hsforensics.results import FingerprintResult
 from hsforensics.states import Channel, Finding, Sample
 
@@ -36,20 +36,22 @@ def fingerprint(
     Args:
         path: Dumps or a capture.
         out: The file to write; must not exist.
-        salt: Secret under which token ids are hashed; both sides of a comparison need the same one.
+        salt: Secret that the whole file is sealed under; both sides of a comparison need the same one.
         seed: Of the projection; both sides need the same one.
         max_samples: Samples to read at most.
 
     Raises:
-        HsfError: The path is unreadable, ``out`` exists, or no sample has a usable channel.
+        HsfError: The path is unreadable, ``out`` exists, no sample has a usable channel, or the salt is empty.
     """
-    rule = SketchRule(seed, salt)
+    if salt == "":
+        raise HsfError("usage", "--salt", "is empty", "give a long random text, or leave it out")
+    rule = SketchRule(seed)
     findings: list[Finding] = []
     if is_capture(path):
         described, stored = _of_capture(open_capture(path), rule, max_samples)
     else:
         described, stored, findings = _of_dumps(open_dumps(path), rule, max_samples)
-    size = write_fingerprint(out, described, stored)
+    size = write_fingerprint(out, described, stored, salt)
     return FingerprintResult(
         path=str(out),
         source=described.kind,
@@ -57,7 +59,7 @@ def fingerprint(
         channels=len(described.labels),
         rows=sum(len(item.keys) for item in stored),
         bytes=size,
-        salted=described.salted,
+        salted=salt is not None,
         findings=tuple(findings),
         provenance=provenance(hidden_size=described.width, seeds={"projection": seed}),
     )
@@ -68,15 +70,14 @@ def _of_capture(bank: Bank, rule: SketchRule, limit: int) -> tuple[Described, li
     for entry in bank.requests[:limit]:
         held = bank.read(entry)
         channels = [*(held.state(state) for state in header.states), *(c.values for c in held.served)]
-        stored.append(_store(token_keys(held.token_ids, rule.salt), channels, rule))
+        stored.append(_store(held.token_ids.long().cpu(), channels, rule))
     labels = (*map(str, header.states), *(f"served.{slot}" for slot in range(header.served)))
     fields = {name: value for name, value in asdict(header).items() if name in ManifestHeader.__dataclass_fields__}
     names = tuple(entry.file for entry in bank.requests[:limit])
     nobody = (None,) * len(labels)
-    salted = rule.salt is not None
     engine = f"{header.engine} {header.engine_version}"
     lengths, width = tuple(item.places.length for item in stored), header.hidden_size
-    described = Described("capture", rule.seed, salted, width, names, lengths, labels, nobody, engine, None, fields)
+    described = Described("capture", rule.seed, width, names, lengths, labels, nobody, engine, None, fields)
     return described, stored
 
 
@@ -91,7 +92,7 @@ def _of_dumps(dumps: DumpSet, rule: SketchRule, limit: int) -> tuple[Described, 
             message = f"channels of shapes {sorted(shapes)} for {len(sample.token_ids)} tokens and width {width}"
             findings.append(finding("channel-unreadable", sample.name, message, "left out of the fingerprint"))
             continue
-        keys = token_keys(sample.token_ids, rule.salt)
+        keys = sample.token_ids.long().cpu()
         stored.append(_store(keys, [channel.values for channel in sample.channels], rule))
         names.append(sample.name)
     if not stored:
@@ -100,7 +101,6 @@ def _of_dumps(dumps: DumpSet, rule: SketchRule, limit: int) -> tuple[Described, 
     described = Described(
         "dump",
         rule.seed,
-        rule.salt is not None,
         width,
         tuple(names),
         tuple(item.places.length for item in stored),
@@ -124,13 +124,14 @@ def _store(keys: Tensor, channels: list[Tensor], rule: SketchRule) -> Stored:
     return Stored(chosen, unit, norm, first, places_of(keys, windows))
 
 
-def fingerprint_dumps(path: Path) -> tuple[DumpSet, list[Sample], Described]:
-    """A dump's fingerprint as the dump side of a comparison.
+def fingerprint_dumps(path: Path, salt: str | None = None) -> tuple[DumpSet, list[Sample], Described]:
+    """A dump's fingerprint, made under a salt or none, as the dump side of a comparison.
 
     Raises:
-        HsfError: ``usage`` when it was made from a capture; ``capture-foreign`` when it cannot be read.
+        HsfError: ``usage`` when it was made from a capture or under another salt; ``capture-foreign`` when it cannot
+            be read.
     """
-    described, stored = read_fingerprint(path)
+    described, stored = read_fingerprint(path, salt)
     if described.kind != "dump":
         raise HsfError("usage", path, "is the fingerprint of a capture, not of dumps", "give it as the second argument")
     dumps = DumpSet(path, f"{FINGERPRINT}{described.producer}", (), None, described.claim_source, _unread)
@@ -148,15 +149,16 @@ def _unread(path: Path) -> RawSample:
     raise HsfError("usage", path, "a fingerprint holds no files", "give the dumps themselves")
 
 
-def fingerprint_bank(path: Path) -> tuple[MemoryBank, Described]:
-    """A capture's fingerprint as the capture side of a comparison.
+def fingerprint_bank(path: Path, salt: str | None = None) -> tuple[MemoryBank, Described]:
+    """A capture's fingerprint, made under a salt or none, as the capture side of a comparison.
 
     Raises:
-        HsfError: ``usage`` when it was made from dumps; ``capture-foreign`` when it cannot be read.
+        HsfError: ``usage`` when it was made from dumps or under another salt; ``capture-foreign`` when it cannot be
+            read.
     """
     from pydantic import TypeAdapter
 
-    described, stored = read_fingerprint(path)
+    described, stored = read_fingerprint(path, salt)
     if described.kind != "capture":
         raise HsfError("usage", path, "is the fingerprint of dumps, not of a capture", "give it as the first argument")
     header = TypeAdapter(ManifestHeader).validate_python(described.header)
@@ -171,12 +173,12 @@ def fingerprint_bank(path: Path) -> tuple[MemoryBank, Described]:
 
 
 def sketched_inputs(
-    given: Inputs, dump_side: Described | None, bank_side: Described | None, salt: str | None
+    given: Inputs, dump_side: Described | None, bank_side: Described | None
 ) -> tuple[Inputs, list[Finding]]:
     """Both sides as fingerprints under one rule, when at least one of them is one.
 
     Raises:
-        HsfError: ``usage``: the two were made under different rules, a salt is missing, or ranks are given.
+        HsfError: ``usage``: the two were made under different rules, or ranks are given.
     """
     made = dump_side or bank_side
     if made is None or given.bank is None:
@@ -185,16 +187,14 @@ def sketched_inputs(
         message = "sums of ranks need the rows themselves, not fingerprints"
         raise HsfError("usage", "--rank", message, "leave out --rank, or give dumps and captures")
     if dump_side and bank_side and _rule(dump_side) != _rule(bank_side):
-        message = f"seed, salted, width are {_rule(dump_side)} and {_rule(bank_side)}"
-        raise HsfError("usage", given.bank.path, message, "make both fingerprints with the same --seed and --salt")
-    if made.salted and salt is None and not (dump_side and bank_side):
-        raise HsfError("usage", "--salt", "the fingerprint's tokens are hashed under a salt", "give the same --salt")
-    rule = SketchRule(made.seed, salt if made.salted else None, made.width)
+        message = f"seed and width are {_rule(dump_side)} and {_rule(bank_side)}"
+        raise HsfError("usage", given.bank.path, message, "make both fingerprints with the same --seed")
+    rule = SketchRule(made.seed, made.width)
     samples, notes = (given.samples, []) if dump_side else sketch_samples(given.samples, rule)
     bank = given.bank if bank_side else sketch_bank(given.bank, rule)
     repeats = sketch_bank(given.repeats, rule) if given.repeats else None
     return replace(given, samples=samples, bank=bank, repeats=repeats, target=None), notes
 
 
-def _rule(described: Described) -> tuple[int, bool, int]:
-    return described.seed, described.salted, described.width
+def _rule(described: Described) -> tuple[int, int]:
+    return described.seed, described.width

@@ -4,6 +4,8 @@ Tensors of sample ``i``: ``i.keys`` [R] int64, ``i.places`` and ``i.contexts`` [
 ``hsforensics.matching.align_windows``), ``i.unit`` [C, R, 64] fp16, ``i.norm`` [C, R] fp32 (see
 ``hsforensics.matching.fingerprint``), and ``i.first`` [C, R, 4] fp32, the rows' first values for the eye. Channels of a
 capture are its states by depth, then its served slots.
+
+Under a salt all of this is the content of one tensor, ``sealed`` [n] uint8 (see ``hsforensics.flows.seal``).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hsforensics.errors import HsfError
+from hsforensics.flows.seal import BrokenSealError, WrongSecretError, seal, unseal
 from hsforensics.matching.align_windows import Places
 from hsforensics.states import State
 
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 FORMAT = "hsforensics-fingerprint"
 VERSION = 2
 KEY = "hsforensics"
+SEALED_FORMAT, SEALED = "hsforensics-fingerprint-sealed", "sealed"
+_SEALED_TEXT = json.dumps({"format": SEALED_FORMAT, "version": 1})
 _AGAIN = "make it again with hsforensics fingerprint"
 
 
@@ -54,7 +59,7 @@ class Described:
     Attributes:
         kind: Made from a ``dump`` or a ``capture``.
         seed: Of the projection.
-        salted: Whether tokens are hashed under a secret.
+        salted: Only true in files of earlier versions, which hashed token ids but gave them away by their values.
         width: H of the rows before projection.
         names: One for each sample.
         lengths: Tokens of each sample, chosen or not.
@@ -67,7 +72,6 @@ class Described:
 
     kind: Literal["dump", "capture"]
     seed: int
-    salted: bool
     width: int
     names: tuple[str, ...]
     lengths: tuple[int, ...]
@@ -76,6 +80,7 @@ class Described:
     producer: str
     claim_source: str | None
     header: dict[str, Any]
+    salted: bool = False
     format: str = FORMAT
     version: int = VERSION
 
@@ -91,8 +96,8 @@ def is_fingerprint(path: Path) -> bool:
         return False
 
 
-def write_fingerprint(path: Path, described: Described, samples: Sequence[Stored]) -> int:
-    """Write every sample; returns the bytes written.
+def write_fingerprint(path: Path, described: Described, samples: Sequence[Stored], salt: str | None = None) -> int:
+    """Write every sample, sealed if there is a salt; returns the bytes written.
 
     Raises:
         HsfError: ``write-refused``: the path exists already or cannot be written.
@@ -111,6 +116,9 @@ def write_fingerprint(path: Path, described: Described, samples: Sequence[Stored
         named |= {"unit": item.unit, "norm": item.norm, "first": item.first}
         tensors |= {f"{number}.{name}": tensor for name, tensor in named.items()}
     data = save(tensors, metadata={KEY: json.dumps(asdict(described))})
+    if salt is not None:
+        hidden = torch.frombuffer(bytearray(seal(data, salt)), dtype=torch.uint8)
+        data = save({SEALED: hidden}, metadata={KEY: _SEALED_TEXT})
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         with os.fdopen(handle, "wb") as file:
@@ -123,29 +131,59 @@ def write_fingerprint(path: Path, described: Described, samples: Sequence[Stored
     return len(data)
 
 
-def read_fingerprint(path: Path) -> tuple[Described, list[Stored]]:
+def read_fingerprint(path: Path, salt: str | None = None) -> tuple[Described, list[Stored]]:
     """What the file says of itself, and every sample.
 
+    Args:
+        path: The file.
+        salt: Secret that it was made under; not looked at when it was made without one.
+
     Raises:
-        HsfError: ``capture-foreign``: torn, of another format or version, or of other shapes than it says.
+        HsfError: ``usage``: made under a salt, and none or another one is given. ``capture-foreign``: torn, of another
+            format or version, or of other shapes than it says.
     """
-    from safetensors import SafetensorError, safe_open
+    from safetensors import SafetensorError
 
     try:
-        with safe_open(path, framework="pt", device="cpu") as file:
-            described = _described(path, (file.metadata() or {}).get(KEY, ""))
-            found = []
-            for number in range(len(described.names)):
-                keys = file.get_tensor(f"{number}.keys")
-                unit, norm = file.get_tensor(f"{number}.unit"), file.get_tensor(f"{number}.norm")
-                first = file.get_tensor(f"{number}.first")
-                _check_shapes(path, number, (keys, unit, norm, first), len(described.labels))
-                rows, contexts = file.get_tensor(f"{number}.places"), file.get_tensor(f"{number}.contexts")
-                places = _places(path, number, keys, rows, contexts, described.lengths[number])
-                found.append(Stored(keys, unit, norm, first, places))
+        text, tensors = _load(path.read_bytes())
+        if SEALED in tensors:
+            text, tensors = _load(_unsealed(path, tensors[SEALED], salt))
+        described = _described(path, text)
+        found = [_stored(path, described, number, tensors) for number in range(len(described.names))]
     except (OSError, SafetensorError) as error:
         raise HsfError("capture-foreign", path, f"is no readable fingerprint ({error})", _AGAIN) from None
+    except KeyError as error:
+        raise HsfError("capture-foreign", path, f"holds no tensor {error}", _AGAIN) from None
     return described, found
+
+
+def _load(data: bytes) -> tuple[str, dict[str, Tensor]]:
+    """The description in a file's header, and its tensors."""
+    from safetensors.torch import load
+
+    tensors = load(data)  # which has checked the header
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    return header.get("__metadata__", {}).get(KEY, ""), tensors
+
+
+def _unsealed(path: Path, hidden: Tensor, salt: str | None) -> bytes:
+    if salt is None:
+        raise HsfError("usage", path, "was made under a salt", "give the same --salt")
+    try:
+        return unseal(hidden.numpy().tobytes(), salt)
+    except WrongSecretError:
+        message = "was made under another salt than the one given"
+        raise HsfError("usage", path, message, "give its own --salt; make both sides under the same one") from None
+    except BrokenSealError:
+        raise HsfError("capture-foreign", path, "was altered after it was made", _AGAIN) from None
+
+
+def _stored(path: Path, described: Described, number: int, tensors: dict[str, Tensor]) -> Stored:
+    names = ("keys", "unit", "norm", "first", "places", "contexts")
+    keys, unit, norm, first, rows, contexts = (tensors[f"{number}.{name}"] for name in names)
+    _check_shapes(path, number, (keys, unit, norm, first), len(described.labels))
+    places = _places(path, number, keys, rows, contexts, described.lengths[number])
+    return Stored(keys, unit, norm, first, places)
 
 
 def _described(path: Path, text: str) -> Described:
@@ -160,6 +198,8 @@ def _described(path: Path, text: str) -> Described:
     if (described.format, described.version) != (FORMAT, VERSION):
         message = f"is {described.format} {described.version}, this version reads {FORMAT} {VERSION}"
         raise HsfError("capture-foreign", path, message, _AGAIN)
+    if described.salted:
+        raise HsfError("capture-foreign", path, "hides no token from who has the target", f"{_AGAIN} and --salt")
     if len(described.names) != len(described.lengths):
         message = f"{len(described.lengths)} lengths for {len(described.names)} samples"
         raise HsfError("capture-foreign", path, message, _AGAIN)

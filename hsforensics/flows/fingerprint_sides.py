@@ -11,7 +11,7 @@ from hsforensics.findings import finding
 from hsforensics.flows.bank import Bank
 from hsforensics.flows.memory_bank import FirstValues, MemoryBank, MemoryRequest
 from hsforensics.matching.align_windows import Places
-from hsforensics.matching.fingerprint import COLUMNS, FIRST, Sketch, choose_windows, places_of, sketch, token_keys
+from hsforensics.matching.fingerprint import COLUMNS, FIRST, Sketch, choose_windows, places_of, sketch
 from hsforensics.states import Finding, Sample
 
 if TYPE_CHECKING:
@@ -24,12 +24,10 @@ class SketchRule:
 
     Attributes:
         seed: Of the projection.
-        salt: Secret that token ids are hashed under, or ``None`` for plain ids.
         width: H of the rows before projection, ``None`` for any.
     """
 
     seed: int = 0
-    salt: str | None = None
     width: int | None = None
 
 
@@ -52,7 +50,7 @@ def sketch_samples(samples: Iterable[Sample], rule: SketchRule) -> tuple[list[Sa
     found: list[Sample] = []
     notes: list[Finding] = []
     for sample in samples:
-        keys = token_keys(sample.token_ids, rule.salt)
+        keys = sample.token_ids.long().cpu()
         windows = choose_windows(keys)
         channels, first = [], []
         for channel in sample.channels:
@@ -91,7 +89,7 @@ def sketch_bank(bank: Bank, rule: SketchRule) -> MemoryBank:
     requests = []
     for entry in bank.requests:
         held = bank.read(entry)
-        keys = token_keys(held.token_ids, rule.salt)
+        keys = held.token_ids.long().cpu()
         windows = choose_windows(keys)
         states = {state: sketch(held.state(state), windows, rule.seed) for state in bank.manifest.states}
         slots = [sketch(channel.values, windows, rule.seed) for channel in held.served]

@@ -39,10 +39,10 @@ def open_inputs(
     """
     if capture is None and target is None:
         raise HsfError("usage", "compare", "nothing to compare with", "add --target MODEL, or name a CAPTURE")
-    opened, samples, findings, dump_side = _open_dump_side(dumps, claims, max_samples)
+    opened, samples, findings, dump_side = _open_dump_side(dumps, claims, max_samples, salt)
     if dump_side and capture is None:
         raise HsfError("usage", dumps, "a fingerprint alone needs a capture", "name a CAPTURE, or its fingerprint")
-    bank, bank_side = _open_bank_side(capture) if capture else (None, None)
+    bank, bank_side = _open_bank_side(capture, salt) if capture else (None, None)
     model = load_target(target) if target else None
     if bank and model:
         findings += check_header(bank.manifest, model, bank_side.width) if bank_side else check_target(bank, model)
@@ -58,18 +58,18 @@ def open_inputs(
         drafter=read_drafter_side(drafter, hidden) if drafter else None,
         width=made.width if made else None,
     )
-    given, notes = sketched_inputs(given, dump_side, bank_side, salt)
+    given, notes = sketched_inputs(given, dump_side, bank_side)
     return given, findings + notes
 
 
 def _open_dump_side(
-    dumps: Path, claims: tuple[State, ...] | None, limit: int
+    dumps: Path, claims: tuple[State, ...] | None, limit: int, salt: str | None
 ) -> tuple[DumpSet, list[Sample], list[Finding], Described | None]:
     if not is_fingerprint(dumps):
         opened = open_dumps(dumps, claims)
         samples, findings = read_samples(opened, limit)
         return opened, samples, [*findings, *left_out(len(opened.files), limit, str(dumps))], None
-    opened, samples, described = fingerprint_dumps(dumps)
+    opened, samples, described = fingerprint_dumps(dumps, salt)
     notes = left_out(len(samples), limit, str(dumps))
     if claims is None:
         return opened, samples[:limit], notes, described
@@ -84,5 +84,5 @@ def _claiming(sample: Sample, claims: tuple[State, ...]) -> tuple[Channel, ...]:
     return tuple(replace(channel, claim=claim) for channel, claim in zip(sample.channels, claims, strict=True))
 
 
-def _open_bank_side(capture: Path) -> tuple[Bank, Described | None]:
-    return fingerprint_bank(capture) if is_fingerprint(capture) else (open_capture(capture), None)
+def _open_bank_side(capture: Path, salt: str | None) -> tuple[Bank, Described | None]:
+    return fingerprint_bank(capture, salt) if is_fingerprint(capture) else (open_capture(capture), None)

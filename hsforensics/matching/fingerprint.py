@@ -13,7 +13,6 @@ off by a factor within 1 +- 0.27 in 99.7 % of the rows (three standard deviation
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -33,22 +32,6 @@ FIRST = 4
 
 DISTANCE_ERROR = 3 / (2 * COLUMNS) ** 0.5
 """Relative error of one row's distance that is exceeded in 0.3 % of the rows."""
-
-
-def token_keys(token_ids: Tensor, salt: str | None) -> Tensor:
-    """What stands for token ids in a fingerprint: the ids, or 63-bit hashes under a secret salt. [T] -> [T] int64."""
-    import torch
-
-    if salt is None:
-        return token_ids.long().cpu()
-    table = {token: _salted(token, salt) for token in set(token_ids.tolist())}
-    return torch.tensor([table[token] for token in token_ids.tolist()], dtype=torch.int64)
-
-
-def _salted(token: int, salt: str) -> int:
-    secret = hashlib.sha256(salt.encode()).digest()
-    digest = hashlib.blake2b(token.to_bytes(8, "little", signed=True), key=secret, digest_size=8).digest()
-    return int.from_bytes(digest, "little") >> 1
 
 
 def context_keys(keys: Tensor) -> Tensor:

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 def print_fingerprint(result: FingerprintResult, out: Console) -> None:
     """Print what was written, and how small it is."""
-    tokens = "hashed under a salt" if result.salted else "in plain"
+    privacy = "sealed under the salt" if result.salted else "tells the text (--salt seals it)"
     each = result.bytes / max(1, result.samples * result.channels) / 1e3
     out.print(f"wrote     {result.path} ({result.bytes / 1e6:.2f} MB)", markup=False)
     out.print(f"holds     {result.samples} samples, {result.channels} channels, {result.rows} rows", markup=False)
-    out.print(f"each      {each:.1f} kB for a channel of a sample; token ids {tokens}", markup=False)
+    out.print(f"each      {each:.1f} kB for a channel of a sample; {privacy}", markup=False)
     print_findings(result.findings, out)

@@ -11,14 +11,12 @@ from hypothesis import strategies as st
 from hsforensics.matching.counter import mix
 from hsforensics.matching.distance import relative_distance
 from hsforensics.matching.fingerprint import (
-    COLUMNS,
     DISTANCE_ERROR,
     RUN,
     WINDOWS,
     choose_windows,
     projection,
     sketch,
-    token_keys,
 )
 
 
@@ -88,13 +86,3 @@ def test_a_short_sequence_is_kept_whole_and_windows_never_overlap() -> None:
     windows = choose_windows(torch.arange(1000) % 13)
     assert len(windows) == WINDOWS
     assert all(b - a >= RUN for (a, _), (b, _) in pairwise(windows))
-
-
-def test_salted_keys_hide_ids_and_keep_equality() -> None:
-    tokens = torch.tensor([5, 9, 5, 0])
-    keys, others = token_keys(tokens, "pepper"), token_keys(tokens, "salt")
-    assert keys[0] == keys[2]
-    assert not set(keys.tolist()) & set(others.tolist())
-    assert token_keys(tokens, None).tolist() == tokens.tolist()
-    assert len(set(keys.tolist())) == 3
-    assert COLUMNS == 64

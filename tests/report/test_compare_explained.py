@@ -64,5 +64,5 @@ def test_a_fingerprint_says_how_small_it_is(tmp_path: Path) -> None:
     text = io.StringIO()
     print_fingerprint(fingerprint(dump, tmp_path / "a.fp", salt="pepper"), Console(file=text, width=120))
     assert "3 samples, 4 channels" in text.getvalue()
-    assert "hashed under a salt" in text.getvalue()
+    assert "sealed under the salt" in text.getvalue()
     assert "kB for a channel" in text.getvalue()
