@@ -303,7 +303,8 @@ def fill(command: str, words: Mapping[str, str]) -> str:
             ones first.
         words: Placeholder -> what it stands for. What cannot be shown as it is stays a placeholder.
     """
-    template, known = (command.template, {**words, **command.words}) if isinstance(command, Filled) else (command, words)
+    before = command if isinstance(command, Filled) else Filled.of(command, command, {})
+    template, known = before.template, {**words, **before.words}
     shown = {word: text for word, value in known.items() if (text := quoted(value))}
     return Filled.of(_WORD.sub(lambda match: shown.get(match[0], match[0]), template), template, known)
 

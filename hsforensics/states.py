@@ -42,7 +42,15 @@ Severity: TypeAlias = Literal["error", "warning", "info"]
 """``error``: serving or training is wrong. ``warning``: it may be. ``info``: good news, or a fact to know."""
 
 POSTNORM = "postnorm"
+MOST_LAYERS = 10_000
+"""No decoder has more layers; a file that says so is not believed."""
+
+WIDEST = 1 << 20
+"""Nor is a state wider."""
+
 _MID = re.compile(r"mid:(\d+)")
+_CLASS = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,199}")
+_WRITTEN_MID = re.compile(r"mid:(0|[1-9][0-9]{0,8})")
 
 
 @dataclass(frozen=True)
@@ -123,6 +131,24 @@ def parse_state(text: str) -> State:
     if word == POSTNORM or _MID.fullmatch(word):
         return word
     raise ValueError(f"{text!r} names no state: write a number from 0 to L, 'postnorm', or 'mid:3'")
+
+
+def is_state(value: object, layers: int | None = None) -> bool:
+    """Whether a value from a file is a state as this package writes it, and one of a target of L layers.
+
+    Args:
+        value: A whole number, ``postnorm`` or ``mid:3``; nothing else, no number as text, no other case.
+        layers: L, where it is known.
+    """
+    if isinstance(value, str):
+        middle = _WRITTEN_MID.fullmatch(value)
+        return value == POSTNORM or (middle is not None and (layers is None or int(middle[1]) < layers))
+    return type(value) is int and value >= 0 and (layers is None or value <= layers)
+
+
+def is_class_name(text: str) -> bool:
+    """Whether a text from a file may be a model class, or a model type where no class was told."""
+    return _CLASS.fullmatch(text) is not None
 
 
 def parse_wiring(text: str) -> tuple[State, ...]:

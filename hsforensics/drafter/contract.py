@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from hsforensics.capture.manifest import token_ids_sha256
 from hsforensics.drafter.write import in_hub_cache
 from hsforensics.errors import HsfError
-from hsforensics.states import State
+from hsforensics.shell import path_word
+from hsforensics.states import MOST_LAYERS, WIDEST, State, is_class_name, is_state
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,7 +139,8 @@ def write_contract_file(path: Path, contract: Contract, *, force: bool = False) 
     """Write a contract, whole or not at all; only a contract that says the same is replaced without ``force``.
 
     Raises:
-        HsfError: ``write-refused``, or ``contract-unreadable`` when something else has its name.
+        HsfError: ``write-refused``; ``contract-unreadable`` when something else has its name; ``usage`` for promises
+            that no target can keep.
     """
     if path.is_symlink() or in_hub_cache(path):
         message = "is a symbolic link, or lies in a hub cache, whose files must stay as downloaded"
@@ -147,6 +148,8 @@ def write_contract_file(path: Path, contract: Contract, *, force: bool = False) 
     if path.exists() and not force and promise(read_contract(path)) != promise(contract):
         message = "another contract is there, which promises something else"
         raise HsfError("write-refused", path, message, "look at it; --force replaces it")
+    if nonsense := _nonsense(contract):
+        raise HsfError("usage", path, nonsense, "give the wiring, and the target, that the drafter was trained on")
     text = json.dumps(asdict(contract), indent=1, allow_nan=False) + "\n"
     try:
         number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
@@ -184,16 +187,35 @@ def read_contract(path: Path) -> Contract:
     except (OSError, ValueError) as error:
         raise HsfError(_CODE, path, f"is not readable ({error})", _again(path)) from None
     try:
-        found: Contract = TypeAdapter(Contract).validate_json(text)
+        found: Contract = TypeAdapter(Contract).validate_json(text, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
         raise HsfError(_CODE, path, f"'{where}': {first['msg']}", _again(path)) from None
+    if nonsense := _nonsense(found):
+        raise HsfError(_CODE, path, nonsense, _again(path))
     for mark in found.imprints:
         shapes = {len(mark.norms), len(mark.values), len(found.states)}
         if len(shapes) > 1 or any(len(x) != len(mark.rows) for x in (*mark.norms, *mark.values)):
             raise HsfError(_CODE, path, "its imprints have other shapes than its states and rows", _again(path))
     return found
+
+
+def _nonsense(found: Contract) -> str | None:
+    """What no trainer can have promised: a contract comes from a stranger, and its words end up in commands."""
+    told = found.target
+    strange = [state for state in found.states if not is_state(state, told.layers)]
+    if strange or not found.states:
+        of = f" of {told.layers} layers" if told.layers is not None else ""
+        got = f"got {strange[0]!r:.60}" if strange else "there are none"
+        return f"'states' must be states of a target{of}: numbers, 'postnorm' or 'mid:3'; {got}"
+    for name, value in (("wrapper", told.wrapper), ("inner", told.inner)):
+        if value is not None and not is_class_name(value):
+            return f"'target.{name}' must be the name of a class, got {value!r:.60}"
+    for name, size, most in (("layers", told.layers, MOST_LAYERS), ("hidden_size", told.hidden_size, WIDEST)):
+        if size is not None and not 0 < size <= most:
+            return f"'target.{name}' must lie between 1 and {most}, got {size!r:.20}"
+    return None
 
 
 def flags_of(config: dict[str, Any], tensors: set[str]) -> dict[str, bool]:
@@ -214,4 +236,4 @@ def flags_of(config: dict[str, Any], tensors: set[str]) -> dict[str, bool]:
 
 
 def _again(path: Path) -> str:
-    return f"write it again: hsforensics contract write {shlex.quote(str(path.parent))} --wiring STATES"
+    return f"write it again: hsforensics contract write {path_word(path.parent, 'DRAFTER')} --wiring STATES"

@@ -7,7 +7,6 @@ import errno
 import fcntl
 import os
 import re
-import shlex
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from itertools import count, pairwise
 from pathlib import Path
 
 from hsforensics.errors import HsfError
+from hsforensics.shell import path_word
 
 BACKUP, UNDONE = "bak", "undone"
 """Endings of the copies of old bytes: before an edit, and before an undo."""
@@ -71,7 +71,8 @@ def refuse_unsafe(path: Path) -> None:
     Raises:
         HsfError: ``write-refused``, naming the reason and how to go on.
     """
-    copy = f"write elsewhere (--output DIRECTORY), or copy it out: cp -rL {shlex.quote(str(path.parent))} DRAFTER-COPY"
+    folder = path_word(path.parent, "DRAFTER")
+    copy = f"write elsewhere (--output DIRECTORY), or copy it out: cp -rL {folder} DRAFTER-COPY"
     if path.is_symlink():
         message = f"is a symbolic link to {path.readlink()}, which others may share"
         raise HsfError(_CODE, path, message, copy)
@@ -81,7 +82,7 @@ def refuse_unsafe(path: Path) -> None:
     if not path.is_file():
         raise HsfError(_CODE, path, "is no plain file", "give the drafter's directory or its config.json")
     if not stat.S_IMODE(path.stat().st_mode) & 0o222:
-        raise HsfError(_CODE, path, "is marked read-only", f"chmod u+w {shlex.quote(str(path))}, then try again")
+        raise HsfError(_CODE, path, "is marked read-only", f"chmod u+w {path_word(path, 'CONFIG')}, then try again")
 
 
 def in_hub_cache(path: Path) -> bool:

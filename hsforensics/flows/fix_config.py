@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ from hsforensics.flows.fix_inputs import (
 from hsforensics.flows.known import to_measure
 from hsforensics.flows.provenance import provenance
 from hsforensics.results import ConfigEdit, FixConfigResult, Provenance, ServedChange
+from hsforensics.shell import quoted
 
 if TYPE_CHECKING:
     from hsforensics.results import CompareResult
@@ -140,7 +140,9 @@ def _next_commands(origin: Provenance, words: dict[str, str], *, pending: bool, 
     typed = origin.command
     if not pending or "fix-config" not in typed:
         return ()
-    return (shlex.join(["hsforensics", *typed[typed.index("fix-config") :], "--write"]),)
+    again = [quoted(word) for word in ("hsforensics", *typed[typed.index("fix-config") :], "--write")]
+    shown = [word for word in again if word is not None]
+    return (" ".join(shown),) if len(shown) == len(again) else ()
 
 
 def _served(each: FixEngine, config: DrafterConfig, fixed: DrafterConfig) -> ServedChange:

@@ -9,7 +9,8 @@ from hsforensics.findings import finding
 from hsforensics.results import Provenance
 from hsforensics.rules.functions import HOPELESS
 from hsforensics.rules.lookup import known_engines
-from hsforensics.states import Finding, Wiring
+from hsforensics.shell import path_text
+from hsforensics.states import Finding, Wiring, is_class_name, is_state
 
 FINGERPRINT = "fingerprint of "
 """How the producer of dumps begins when only their fingerprint was read."""
@@ -45,20 +46,30 @@ def engine_words(
 ) -> dict[str, str]:
     """Placeholders -> an engine, a model class, L, and the states of a wiring if all are known.
 
+    What is no name of a class, or no state, stays open: files of strangers say all sorts of things.
+
     Args:
         engine: ``NAME==VERSION``.
         architecture: The target's model class.
         layers: L.
         wiring: States to be served.
     """
-    states = ",".join(map(str, wiring)) if wiring and None not in wiring else None
-    facts = {"ENGINE==VERSION": engine, "CLASS": architecture, "LAYERS": layers, "STATES": states}
+    states = ",".join(map(str, wiring)) if wiring and all(map(is_state, wiring)) else None
+    name = architecture if architecture and is_class_name(architecture) else None
+    facts = {"ENGINE==VERSION": engine, "CLASS": name, "LAYERS": layers, "STATES": states}
     return {word: str(value) for word, value in facts.items() if value is not None}
 
 
 def known_paths(**paths: str | Path | None) -> dict[str, str]:
-    """Placeholder -> path, for paths that are there."""
-    return {word: str(path) for word, path in paths.items() if path is not None and Path(path).exists()}
+    """Placeholder -> path, for paths that are there, and that this user may know of."""
+    return {word: path_text(path) for word, path in paths.items() if path and _is_there(path)}
+
+
+def _is_there(path: str | Path) -> bool:
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):  # of another user, too long, or no path at all: a capture made elsewhere says so
+        return False
 
 
 def to_measure(engine: str) -> tuple[str, ...]:
