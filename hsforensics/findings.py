@@ -146,8 +146,8 @@ _KINDS = (
     FindingKind(
         "serving-unchecked",
         "warning",
-        "Nothing was given that says which states will be served.",
-        "Name the engine, or give a capture of the running one.",
+        "Nothing was given that says which states this config makes an engine serve.",
+        "Name the engine, or give a live capture that was served with this very config.",
         (
             "hsforensics contract verify DRAFTER --engine ENGINE==VERSION",
             "hsforensics contract verify DRAFTER CAPTURE",
@@ -216,6 +216,13 @@ _KINDS = (
         "error",
         "The drafter, its target or a capture is not what the drafter's contract promises.",
         "Find out which side changed; write the contract anew only after training anew.",
+    ),
+    FindingKind(
+        "weights-unchecked",
+        "warning",
+        "The contract holds no hash of the weights' values, so other weights of the same structure would pass.",
+        "Write the contract anew beside the trained weights, with the same options: it gets the hash.",
+        ("hsforensics contract write DRAFTER --wiring STATES --target MODEL --dumps DUMPS",),
     ),
     FindingKind(
         "contract-target-config",

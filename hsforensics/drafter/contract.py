@@ -75,6 +75,8 @@ class Contract:
         layout: Where the ids lay in the config when this was written: ``nested``, ``top-level``, ``both``, ``none``.
         flags: Norm switches by name.
         drafter_structure_sha256: Hash of its weights' names, shapes and dtypes; ``None`` without weights.
+        drafter_weights_sha256: Hash of the first row of each of its weights, which training changes; ``None`` in
+            contracts that were written without it, and for weights that are no safetensors.
         imprints: Values to prove the states with; may be empty.
         producers: Program -> version, of what trained and what wrote this.
         created: UTC, ISO 8601.
@@ -87,6 +89,7 @@ class Contract:
     layout: str
     flags: dict[str, bool]
     drafter_structure_sha256: str | None
+    drafter_weights_sha256: str | None = None
     imprints: tuple[Imprint, ...] = ()
     producers: dict[str, str] = field(default_factory=dict)
     created: str = ""
@@ -145,7 +148,7 @@ def write_contract_file(path: Path, contract: Contract, *, force: bool = False) 
     if path.is_symlink() or in_hub_cache(path):
         message = "is a symbolic link, or lies in a hub cache, whose files must stay as downloaded"
         raise HsfError("write-refused", path, message, "write into a copy of the drafter")
-    if path.exists() and not force and promise(read_contract(path)) != promise(contract):
+    if path.exists() and not force and _contradicts(read_contract(path), contract):
         message = "another contract is there, which promises something else"
         raise HsfError("write-refused", path, message, "look at it; --force replaces it")
     if nonsense := _nonsense(contract):
@@ -170,6 +173,14 @@ def promise(contract: Contract) -> dict[str, Any]:
     """What a contract says of the drafter, without when and by what it was written."""
     said = asdict(contract)
     return {key: value for key, value in said.items() if key not in ("created", "producers", "layout")}
+
+
+def _contradicts(old: Contract, new: Contract) -> bool:
+    """Whether two contracts promise different things; what the old one lacks of the weights' values is not one."""
+    said, says = promise(old), promise(new)
+    if old.drafter_weights_sha256 is None:
+        says["drafter_weights_sha256"] = None
+    return said != says
 
 
 def read_contract(path: Path) -> Contract:

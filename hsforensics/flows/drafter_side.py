@@ -57,17 +57,14 @@ def _weights_sha256(weights: Checkpoint) -> str | None:
     import torch
     from safetensors import safe_open
 
-    files = {info.file for info in weights.tensors.values()}
-    if any(file.suffix != ".safetensors" for file in files):
+    if any(info.file.suffix != ".safetensors" for info in weights.tensors.values()):
         return None
     digest = hashlib.sha256()
-    for file in sorted(files, key=lambda file: file.name):
-        with safe_open(file, framework="pt") as opened:
-            for name in sorted(opened.keys()):
-                part = opened.get_slice(name)
-                first = part[:1] if part.get_shape() else opened.get_tensor(name)
-                digest.update(name.encode())
-                digest.update(first.contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    for name, info in sorted(weights.tensors.items()):  # by name, however the tensors are spread over files
+        with safe_open(info.file, framework="pt") as opened:
+            first = opened.get_slice(name)[:1] if info.shape else opened.get_tensor(name)
+            digest.update(name.encode())
+            digest.update(first.contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
 

@@ -25,11 +25,15 @@ def other_config(
         predicted: What the id rule says that this config serves. Where the served config is not known, and the
             measurement is what the rule says of this one, there is nothing to doubt.
     """
+    fits = origin.served_config_sha256 is None and served == predicted
+    return [] if served is None or fits or measures_config(config, origin) else [not_measured(config, origin)]
+
+
+def not_measured(config: DrafterConfig, origin: Provenance) -> Finding:
+    """The finding that a capture was served with another config, or does not say with which."""
     known = origin.served_config_sha256
-    if served is None or measures_config(config, origin) or (known is None and served == predicted):
-        return []
     message = "the capture was served with another config than this one, and does not show what this one serves"
     if known is None:
         message = "the capture does not say which config it was served with, so it may not show what this one serves"
     evidence = f"sha256 {known[:12] if known else 'unknown'} served, {config.sha256[:12]} given"
-    return [finding("other-config", str(config.path), message, evidence)]
+    return finding("other-config", str(config.path), message, evidence)

@@ -14,11 +14,12 @@ from hsforensics.errors import HsfError
 from hsforensics.finding_kinds import MEASURE, REWRITE
 from hsforensics.findings import fill_findings, finding
 from hsforensics.flows.contract import drafter_flags
-from hsforensics.flows.drafter_side import read_drafter_side
+from hsforensics.flows.drafter_side import DrafterSide, read_drafter_side
 from hsforensics.flows.known import engine_words, known_words, to_measure
 from hsforensics.flows.provenance import provenance
+from hsforensics.flows.served_config import measures_config, not_measured
 from hsforensics.models.target import load_target
-from hsforensics.results import Prediction
+from hsforensics.results import Prediction, Provenance
 from hsforensics.results_contract import ContractResult, ContractSlot
 from hsforensics.rules.explain import what_happens
 from hsforensics.rules.flags import ignored_flags
@@ -59,15 +60,6 @@ def verify_contract(
     opened = open_capture(capture) if capture else None
     distances, rows = compare_with(contract, opened) if opened else ((), 0)
     slots = tuple(_slot(contract, item) for item in distances)
-    found = [
-        *_drafter_findings(config, contract),
-        *(_target_findings(target, contract) if target else ()),
-        *(item for pair in zip(servings, predicted, strict=True) for item in _engine_findings(*pair, contract)),
-        *(_capture_findings(opened, contract, slots, rows) if opened else ()),
-        *(() if servings or opened else (_unchecked(drafter),)),
-    ]
-    compared = bool(servings) if opened is None else rows > 0 and all(slot.status != "unknown" for slot in slots)
-    broken = any(item.severity == "error" for item in found)
     held = opened.manifest if opened else None
     first = servings[0].engine if servings else None
     origin = provenance(
@@ -76,14 +68,27 @@ def verify_contract(
         target_path=str(target) if target else None,
         layers=contract.target.layers,
         capture_path=str(capture) if capture else None,
+        served_config_sha256=held.drafter_config_sha256 if held else None,
         engine=first.name if first else held.engine if held else None,
         engine_version=first.version if first else held.engine_version if held else None,
     )
+    unchecked = _unchecked(config, opened, origin)
+    found = [
+        *_drafter_findings(config, contract),
+        *(_target_findings(target, contract) if target else ()),
+        *(item for pair in zip(servings, predicted, strict=True) for item in _engine_findings(*pair, contract)),
+        *(_capture_findings(opened, contract, slots, rows) if opened else ()),
+        *([not_measured(config, origin)] if held and held.served and unchecked else ()),
+        *([] if servings else unchecked),
+    ]
+    compared = opened is None or (rows > 0 and all(slot.status != "unknown" for slot in slots))
+    kept = compared and (bool(servings) or not unchecked)
+    broken = any(item.severity == "error" for item in found)
     return ContractResult(
         action="verify",
         path=str(path),
         states=contract.states,
-        verdict="broken" if broken else "kept" if compared else "undecided",
+        verdict="broken" if broken else "kept" if kept else "undecided",
         imprints=len(contract.imprints),
         rows=rows,
         predicted=predicted,
@@ -93,9 +98,18 @@ def verify_contract(
     )
 
 
-def _unchecked(drafter: Path) -> Finding:
-    message = "weights and switches agree, but which states will be served was not checked"
-    return finding("serving-unchecked", str(drafter), message, "neither an engine nor a capture was given")
+def _unchecked(config: DrafterConfig, capture: Capture | None, origin: Provenance) -> list[Finding]:
+    """One finding where no capture measures what this very config makes an engine serve; else none."""
+    if capture is None:
+        why = "neither an engine nor a capture was given"
+    elif not capture.manifest.served:
+        why = "a bank shows which states the promised values are; nothing was served in it"
+    elif not measures_config(config, origin):
+        why = "the capture is not known to have been served with this config"
+    else:
+        return []
+    message = "which states this config makes an engine serve was not checked"
+    return [finding("serving-unchecked", str(config.path), message, why)]
 
 
 def _serving(text: str, architecture: str | None, contract: Contract) -> Serving:
@@ -117,6 +131,8 @@ def _drafter_findings(config: DrafterConfig, contract: Contract) -> list[Finding
         message = "the weights' names, shapes or dtypes are not those that the contract was written for"
         evidence = f"promised {contract.drafter_structure_sha256}, found {side.structure_sha256}"
         found.append(finding("contract-broken", str(side.path), message, evidence))
+    else:
+        found += _weights_findings(side, contract)
     flags = drafter_flags(config, side)
     changed = {name: on for name, on in flags.items() if contract.flags.get(name, False) != on}
     if changed:
@@ -124,6 +140,21 @@ def _drafter_findings(config: DrafterConfig, contract: Contract) -> list[Finding
         message = f"norm switches are not those of training: {shown}"
         found.append(finding("contract-broken", str(config.path), message, f"promised {contract.flags}"))
     return found
+
+
+def _weights_findings(side: DrafterSide, contract: Contract) -> list[Finding]:
+    """The weights have the promised structure; whether they have the promised values."""
+    promised, where = contract.drafter_weights_sha256, str(side.path)
+    if promised is None:
+        message = "the contract holds no hash of the weights' values: only their names, shapes and dtypes were checked"
+        if side.structure_sha256 is None:
+            message = "no weights lay beside the contract when it was written, and none do now: they were not checked"
+        told = finding("weights-unchecked", where, message, "drafter_weights_sha256 is null or absent")
+        return [*fill_findings([told], engine_words(None, None, None, contract.states))]
+    if promised == side.weights_sha256:
+        return []
+    message = "the weights have the promised names, shapes and dtypes, but other values"
+    return [finding("contract-broken", where, message, f"promised {promised}, found {side.weights_sha256}")]
 
 
 def _target_findings(path: Path, contract: Contract) -> list[Finding]:

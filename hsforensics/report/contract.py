@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _VERDICTS = {
-    "kept": "Kept: everything that was given agrees with the contract.",
+    "kept": "Kept: the files, and what is served by measurement or id rule, agree with the contract.",
     "broken": "Broken: see the findings of severity error.",
     "undecided": "Undecided: what was given does not say whether the promised states will be served.",
 }
