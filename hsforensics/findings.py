@@ -161,6 +161,19 @@ _KINDS = (
         MEASURE,
     ),
     FindingKind(
+        "not-predicted",
+        "warning",
+        "An engine, class or code was named to predict for, but no drafter, whose config holds the layer ids.",
+        "Give the drafter as well: --draft DRAFTER.",
+        ("hsforensics compare DUMPS CAPTURE --draft DRAFTER --engine ENGINE==VERSION",),
+    ),
+    FindingKind(
+        "fc-unread",
+        "warning",
+        "The drafter given has no fc whose width says how many channels are aux.",
+        "Give the directory of the whole drafter, weights included.",
+    ),
+    FindingKind(
         "ids-lost",
         "error",
         "The engine captures fewer states than ids were given, so fc gets another width than it was trained with.",

@@ -30,7 +30,7 @@ from hsforensics.flows.known import known_paths, known_words
 from hsforensics.flows.opening import open_inputs
 from hsforensics.flows.padding import without_padding
 from hsforensics.flows.pairing import Pair, pair_samples
-from hsforensics.flows.prediction import PredictionWish, predict_serving
+from hsforensics.flows.prediction import PredictionWish, nothing_predicted, predict_serving
 from hsforensics.flows.rank_sums import settle_ranks
 from hsforensics.flows.repeats import Repeats, find_repeats, pair_items, repeat_findings, sample_items
 from hsforensics.flows.sample_health import sample_findings
@@ -131,6 +131,8 @@ def compare_inputs(
     known = wiring_of(trained), wiring_of(served)
     predicted: Prediction | None = None
     notes = [*seen.findings, *findings, *inferred, *padding]
+    if drafter is None:
+        notes += nothing_predicted({"--engine": engine, "--architecture": architecture, "--introspect": introspect})
     if seen.bank is not None and seen.yardsticks is not None:
         notes += unused_findings(seen.pairs, seen.bank, known[1], seen.yardsticks)
     if drafter:

@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from hsforensics.drafter.config import read_drafter_config
 from hsforensics.errors import HsfError
 from hsforensics.models.checkpoint import Checkpoint, open_checkpoint
 
@@ -41,10 +42,7 @@ def read_drafter_side(path: Path, hidden_size: int | None) -> DrafterSide:
     """
     if not path.is_dir():
         raise HsfError("not-found", path, "no such drafter directory", "give the directory that holds its config.json")
-    config = path / "config.json"
-    if not config.is_file():
-        raise HsfError(_CODE, config, "the file does not exist", "give the drafter's own directory")
-    digest = hashlib.sha256(config.read_bytes()).hexdigest()
+    digest = read_drafter_config(path).sha256
     if not any(path.glob("*.safetensors")) and not any(path.glob("*.bin")):
         return DrafterSide(path, digest, None, None)
     weights = open_checkpoint(path, _CODE)

@@ -12,6 +12,7 @@ from hsforensics.errors import HsfError
 from hsforensics.flows.bank import Bank
 from hsforensics.flows.compare_inputs import Inputs, read_samples
 from hsforensics.flows.coverage import left_out
+from hsforensics.flows.drafter_check import check_drafter
 from hsforensics.flows.drafter_side import read_drafter_side
 from hsforensics.flows.fingerprint import fingerprint_bank, fingerprint_dumps, sketched_inputs
 from hsforensics.flows.fingerprint_file import Described, is_fingerprint
@@ -48,6 +49,11 @@ def open_inputs(
         findings += check_header(bank.manifest, model, bank_side.width) if bank_side else check_target(bank, model)
     made = dump_side or bank_side
     hidden = model.hidden_size if model else made.width if made else bank.manifest.hidden_size if bank else None
+    side = read_drafter_side(drafter, hidden) if drafter else None
+    if side:
+        captured = bank.manifest.target_config_sha256 if bank else None
+        targets = {"--target": model.config_sha256 if model else None, "the target that was captured": captured}
+        findings += check_drafter(side, targets)
     given = Inputs(
         opened,
         samples,
@@ -55,7 +61,7 @@ def open_inputs(
         repeats=open_capture(repeat) if repeat else None,
         ranks=tuple(open_capture(rank) for rank in ranks),
         target=model,
-        drafter=read_drafter_side(drafter, hidden) if drafter else None,
+        drafter=side,
         width=made.width if made else None,
     )
     given, notes = sketched_inputs(given, dump_side, bank_side)

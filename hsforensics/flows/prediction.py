@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,6 +74,15 @@ def predict_serving(
     judged = [*fill_findings(judged, engine_words(predicted.engine, predicted.architecture, origin.layers, trained))]
     conflicts = key_conflicts(config, predicted.architecture, origin.layers)
     return predicted, [*judged, *other, *introspection_findings(seen, serving), *conflicts]
+
+
+def nothing_predicted(given: Mapping[str, str | None]) -> list[Finding]:
+    """The finding that options ask for a prediction although no drafter was given; none without such options."""
+    named = [f"{option} {value}" for option, value in given.items() if value is not None]
+    if not named:
+        return []
+    message = "nothing is predicted: what an engine serves follows from a drafter's config, and none was given"
+    return [finding("not-predicted", ", ".join(named), message, "no --draft")]
 
 
 def _captured_engine(origin: Provenance) -> EngineVersion | None:
