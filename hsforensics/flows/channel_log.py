@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hsforensics.findings import finding
+from hsforensics.flows.health_findings import health_findings
 from hsforensics.matching.distance import median_norm
-from hsforensics.matching.health import HealthIssue, Kind, check_channel, rows_where, useless_rows
+from hsforensics.matching.health import HealthIssue, check_channel, rows_where, useless_rows
 from hsforensics.matching.hypotheses.case import Explanation
 from hsforensics.matching.identify import Match
 from hsforensics.matching.row_hash import RowLedger
@@ -20,25 +20,6 @@ if TYPE_CHECKING:
 FIRST_VALUES = 5
 STALE_SHARE = 0.02
 """More than this share of a sample's rows must come from another sample before it is reported."""
-
-SERVED_PREFIX = "request of "
-"""How places of served channels begin: what is wrong there is the capture's fault, not the dump's."""
-
-SERVED_REMEDY = "Produce the capture again; if it stays, the engine serves such rows."
-
-HEALTH_CODES: dict[Kind, str] = {
-    "shape": "channel-unreadable",
-    "dtype": "dtype-mixed",
-    "nonfinite": "channel-unreadable",
-    "constant": "rows-constant",
-    "duplicate": "rows-duplicate",
-    "stale": "rows-stale",
-    "overflow": "values-overflow",
-    "tokens": "tokens-invalid",
-    "mask-length": "mask-length",
-    "mask-empty": "mask-empty",
-}
-"""Kind of a health issue -> finding code."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +53,7 @@ class ChannelLog:
     norms: list[float] = field(default_factory=list)
     row: int | None = None
     values: tuple[float | None, ...] = ()
-    findings: list[Finding] = field(default_factory=list)
+    issues: list[tuple[str, HealthIssue]] = field(default_factory=list)
     tables: list[tuple[int, Tensor]] = field(default_factory=list)
     _ledger: RowLedger = field(default_factory=RowLedger)
 
@@ -82,11 +63,10 @@ class ChannelLog:
         ``counts``: whether it is no copy of an earlier one; of a copy only the health is noted.
         """
         issues = check_channel(channel.values, token_ids, hidden_size)
-        where = f"{sample}, {channel.label}"
-        self.findings += [health_finding(issue, where) for issue in issues]
+        self.issues += [(sample, issue) for issue in issues]
         if any(issue.kind == "shape" for issue in issues) or not len(channel.values):
             return False
-        self._look_back(channel, sample, token_ids, where)
+        self._look_back(channel, sample, token_ids)
         if not counts:
             return False
         norm = median_norm(channel.values)
@@ -96,7 +76,7 @@ class ChannelLog:
             self.values = first_values(channel.values[self.row])
         return True
 
-    def _look_back(self, channel: Channel, sample: str, token_ids: Tensor, where: str) -> None:
+    def _look_back(self, channel: Channel, sample: str, token_ids: Tensor) -> None:
         """Rows that an earlier sample holds for other tokens."""
         stale, source = self._ledger.stale(sample, channel.values, token_ids)
         stale &= ~useless_rows(channel.values, token_ids)
@@ -104,7 +84,7 @@ class ChannelLog:
             f"{{count}} rows ({{share}}) are those of {source}, although the tokens differ; first is row {{first}}"
         )
         issue = rows_where(stale, "stale", message, 0.02)
-        self.findings += [] if issue is None else [health_finding(issue, where)]
+        self.issues += [] if issue is None else [(sample, issue)]
 
     def close(self, match: Match, row_of: Callable[[State, int], Tensor | None]) -> Evidence:
         """The evidence, with the first values of the matched and of the claimed state beside the channel's own.
@@ -124,7 +104,7 @@ class ChannelLog:
             values=self.values,
             reference=self._beside(match.state, row_of),
             claimed_reference=self._beside(claim, row_of),
-            findings=tuple(self.findings),
+            findings=tuple(health_findings(self.issues, self.channel.label)),
             tables=tuple(self.tables),
         )
 
@@ -136,10 +116,3 @@ class ChannelLog:
 def first_values(row: Tensor) -> tuple[float | None, ...]:
     """The first five values of a row [H], as people compare them by eye; ``None`` for what is not finite."""
     return tuple(float(value) if bool(value.isfinite()) else None for value in row[:FIRST_VALUES].float())
-
-
-def health_finding(issue: HealthIssue, where: str) -> Finding:
-    """The finding for a health issue at a place."""
-    remedy = SERVED_REMEDY if where.startswith(SERVED_PREFIX) else None
-    evidence = f"{issue.rows} row{'s'[: issue.rows != 1]}, first {issue.first}"
-    return finding(HEALTH_CODES[issue.kind], where, issue.message, evidence, remedy=remedy)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from hsforensics.flows.bank import Bank, BankRequest
 from hsforensics.flows.bank_check import missing_states
-from hsforensics.flows.channel_log import SERVED_PREFIX, ChannelLog, Evidence
+from hsforensics.flows.channel_log import ChannelLog, Evidence
 from hsforensics.flows.embedding_lag import known_tokens, lagged_embedding
 from hsforensics.flows.first_values import with_first_values
+from hsforensics.flows.health_findings import SERVED_PREFIX
 from hsforensics.flows.memory_bank import MemoryBank
 from hsforensics.flows.pairing import Pair
 from hsforensics.flows.repeats import Repeats

@@ -12,15 +12,16 @@ from hsforensics.capture.store import open_capture
 from hsforensics.dumps import DumpSet, open_dumps
 from hsforensics.dumps.layout import RawSample
 from hsforensics.errors import HsfError
-from hsforensics.findings import finding
 from hsforensics.flows.bank import Bank
 from hsforensics.flows.compare_inputs import MAX_SAMPLES, Inputs, read_samples
 from hsforensics.flows.fingerprint_file import Described, Stored, read_fingerprint, write_fingerprint
 from hsforensics.flows.fingerprint_sides import SketchedSample, SketchRule, reduced_header, sketch_bank, sketch_samples
+from hsforensics.flows.health_findings import health_findings
 from hsforensics.flows.known import FINGERPRINT
 from hsforensics.flows.memory_bank import FirstValues, MemoryBank, MemoryRequest
 from hsforensics.flows.provenance import provenance
 from hsforensics.matching.fingerprint import Sketch, choose_windows, places_of, sketch
+from hsforensics.matching.health import HealthIssue
 from hsforensics.results import FingerprintResult
 from hsforensics.states import Channel, Finding, Sample
 
@@ -85,12 +86,13 @@ def _of_dumps(dumps: DumpSet, rule: SketchRule, limit: int) -> tuple[Described, 
     samples, findings = read_samples(dumps, limit)
     width = max(channel.values.shape[1] for channel in samples[0].channels)
     stored: list[Stored] = []
+    unfit: list[tuple[str, HealthIssue]] = []
     names = []
     for sample in samples:
         shapes = {tuple(channel.values.shape) for channel in sample.channels}
         if shapes != {(len(sample.token_ids), width)}:
             message = f"channels of shapes {sorted(shapes)} for {len(sample.token_ids)} tokens and width {width}"
-            findings.append(finding("channel-unreadable", sample.name, message, "left out of the fingerprint"))
+            unfit.append((sample.name, HealthIssue("shape", len(sample.token_ids), 0, f"left out: {message}")))
             continue
         keys = sample.token_ids.long().cpu()
         stored.append(_store(keys, [channel.values for channel in sample.channels], rule))
@@ -110,7 +112,7 @@ def _of_dumps(dumps: DumpSet, rule: SketchRule, limit: int) -> tuple[Described, 
         dumps.claim_source,
         {},
     )
-    return described, stored, findings
+    return described, stored, [*findings, *health_findings(unfit)]
 
 
 def _store(keys: Tensor, channels: list[Tensor], rule: SketchRule) -> Stored:

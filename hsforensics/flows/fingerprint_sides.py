@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hsforensics.capture.manifest import ManifestHeader
-from hsforensics.findings import finding
 from hsforensics.flows.bank import Bank
+from hsforensics.flows.health_findings import health_findings
 from hsforensics.flows.memory_bank import FirstValues, MemoryBank, MemoryRequest
 from hsforensics.matching.align_windows import Places
 from hsforensics.matching.fingerprint import COLUMNS, FIRST, Sketch, choose_windows, places_of, sketch
+from hsforensics.matching.health import HealthIssue
 from hsforensics.states import Finding, Sample
 
 if TYPE_CHECKING:
@@ -45,10 +46,10 @@ class SketchedSample(Sample):
 def sketch_samples(samples: Iterable[Sample], rule: SketchRule) -> tuple[list[Sample], list[Finding]]:
     """Dump samples as fingerprints: tokens become keys of the chosen rows, channels [R, 64].
 
-    A channel whose shape does not fit becomes NaN, with a finding.
+    A channel whose shape does not fit becomes NaN, with one finding for all samples of that channel.
     """
     found: list[Sample] = []
-    notes: list[Finding] = []
+    noted: dict[str, list[tuple[str, HealthIssue]]] = {}
     for sample in samples:
         keys = sample.token_ids.long().cpu()
         windows = choose_windows(keys)
@@ -58,16 +59,16 @@ def sketch_samples(samples: Iterable[Sample], rule: SketchRule) -> tuple[list[Sa
             channels.append(replace(channel, values=reduced.values))
             first.append(reduced.first)
             if note:
-                notes.append(finding("channel-unreadable", f"{sample.name}, {channel.label}", note, "fingerprint"))
+                noted.setdefault(channel.label, []).append((sample.name, note))
         rest, places = tuple(channels), places_of(keys, windows)
         kept = _chosen(keys, windows)
         found.append(SketchedSample(sample.name, sample.path, kept, rest, places=places, first=tuple(first)))
-    return found, notes
+    return found, [note for label, items in noted.items() for note in health_findings(items, label)]
 
 
 def _reduce(
     values: Tensor, keys: Tensor, windows: Sequence[tuple[int, int]], rule: SketchRule
-) -> tuple[Sketch, str | None]:
+) -> tuple[Sketch, HealthIssue | None]:
     import torch
 
     rows, width = values.shape
@@ -75,7 +76,8 @@ def _reduce(
         return sketch(values, windows, rule.seed), None
     lost = torch.full((sum(count for _, count in windows), COLUMNS), float("nan"))
     wanted = f"{len(keys)} tokens and width {rule.width or width}"
-    return Sketch(lost, lost[:, 0], lost[:, :FIRST]), f"{rows} rows of width {width} for {wanted}"
+    note = HealthIssue("shape", rows, 0, f"{rows} rows of width {width} for {wanted}")
+    return Sketch(lost, lost[:, 0], lost[:, :FIRST]), note
 
 
 def _chosen(keys: Tensor, windows: Sequence[tuple[int, int]]) -> Tensor:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from hsforensics.findings import finding
-from hsforensics.flows.channel_log import health_finding
+from hsforensics.flows.health_findings import health_findings
 from hsforensics.matching.floats import computable
 from hsforensics.matching.health import check_mask, check_tokens
 from hsforensics.states import Finding, Sample
@@ -19,13 +19,12 @@ def sample_findings(samples: Sequence[Sample], vocab_size: int | None) -> list[F
         samples: With equally many channels each.
         vocab_size: Rows of the target's embedding, ``None`` when unknown.
     """
-    found: list[Finding] = []
+    noted = []
     for sample in samples:
         rows = len(sample.token_ids)
         issues = (check_tokens(sample.token_ids, vocab_size), check_mask(sample.loss_mask, rows))
-        found += [health_finding(issue, sample.name) for issue in issues if issue is not None]
-    found += [*_full_masks(samples), *_dtypes(samples), *_equal_channels(samples)]
-    return found
+        noted += [(sample.name, issue) for issue in issues if issue is not None]
+    return [*health_findings(noted), *_full_masks(samples), *_dtypes(samples), *_equal_channels(samples)]
 
 
 def _full_masks(samples: Sequence[Sample]) -> Iterator[Finding]:

@@ -32,12 +32,14 @@ class HealthIssue:
         rows: How many rows, and
         first: the first of them.
         message: In words, allowed versus got.
+        spans: Runs of these rows, (first, last) each; empty where the sample as a whole is meant.
     """
 
     kind: Kind
     rows: int
     first: int
     message: str
+    spans: tuple[tuple[int, int], ...] = ()
 
 
 def check_channel(values: Tensor, token_ids: Tensor, hidden_size: int | None) -> tuple[HealthIssue, ...]:
@@ -64,7 +66,16 @@ def rows_where(bad: Tensor, kind: Kind, message: str, least: float = 0.0) -> Hea
         return None
     first = int(bad.int().argmax())
     words = message.format(count=count, rows=len(bad), share=f"{count / len(bad):.0%}", first=first)
-    return HealthIssue(kind, count, first, words)
+    return HealthIssue(kind, count, first, words, runs_of(bad))
+
+
+def runs_of(rows: Tensor) -> tuple[tuple[int, int], ...]:
+    """Runs of consecutive rows ([T] bool), by (first, last)."""
+    import torch
+
+    edges = torch.nn.functional.pad(rows.cpu().int(), (1, 1)).diff()  # [T + 1]: 1 where a run begins, -1 after its end
+    starts, ends = ((edges == step).nonzero().flatten().tolist() for step in (1, -1))
+    return tuple((first, after - 1) for first, after in zip(starts, ends, strict=True))
 
 
 def _nonfinite(values: Tensor, _token_ids: Tensor) -> HealthIssue | None:

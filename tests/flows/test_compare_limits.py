@@ -131,10 +131,11 @@ def test_tokens_outside_the_vocabulary_are_named_and_left_out(tmp_path: Path, to
     dump = write_dump(world, tmp_path / "dump", (0, *TRUTH))
     changed(dump, "input_ids", lambda ids: ids.index_fill(0, torch.tensor([5]), token))
     result = compare(dump, target=write_target(world, tmp_path / "target"))
-    notes = [item for item in result.findings if item.code == "tokens-invalid"]
-    assert [item.where for item in notes] == ["data_0.pt", "data_1.pt", "data_2.pt"]
-    assert f"0..{VOCAB - 1}" in notes[0].message
-    assert f"first is {token} in row 5" in notes[0].message
+    (note,) = (item for item in result.findings if item.code == "tokens-invalid")
+    assert note.where == "data_0.pt, data_1.pt, data_2.pt"
+    assert f"0..{VOCAB - 1}" in note.message
+    assert f"first is {token} in row 5" in note.message
+    assert note.evidence == "3 rows: data_0.pt 5; data_1.pt 5; data_2.pt 5"
     assert result.trained_wiring == (0, None, None, None)
 
 
