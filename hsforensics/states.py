@@ -169,6 +169,11 @@ def state_order(state: State) -> float:
     return float("inf")
 
 
+def is_middle(state: State) -> bool:
+    """Whether a state is the stream inside of a layer, ``mid:i``."""
+    return isinstance(state, str) and state.startswith("mid:")
+
+
 def show_state(state: State | None) -> str:
     """A state in words for people: ``state 3``, ``embedding (state 0)``, ``postnorm``, ``unknown``."""
     match state:

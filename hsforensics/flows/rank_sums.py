@@ -18,17 +18,21 @@ from hsforensics.flows.pairing import Pair
 from hsforensics.matching.distance import relative_distance
 from hsforensics.matching.hypotheses.case import Explanation
 from hsforensics.matching.hypotheses.stream import sum_of_ranks
-from hsforensics.matching.self_check import rank_tolerance, spread_of_ranks
+from hsforensics.matching.self_check import ranks_apart
 from hsforensics.states import Finding, State
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-Shares: TypeAlias = "list[tuple[BankRequest, list[list[Tensor]]]]"
-"""For each request: the request, and for each slot what every rank served, [T, H] each."""
+Apart: TypeAlias = "list[tuple[BankRequest, list[Tensor], Tensor]]"
+"""Requests in which a slot differs between ranks: the request, what every rank serves in the slot ([T, H] each), and
+how far the ranks are apart in each row, [T] (0 where they agree)."""
 
 PAIRS = 4
-"""Requests in which ranks are added up."""
+"""Requests in which ranks that differ are added up."""
+
+GUESSES = ("partial-sum", "served-off-bank")
+"""What one rank alone can say of its share; the sum over all of them says more."""
 
 CONFIRMED = 0.05
 """The sum over ranks is a state within this median relative distance, in every request."""
@@ -54,16 +58,14 @@ def settle_ranks(
     Raises:
         HsfError: ``usage``: a capture of another width is given for a rank.
     """
-    shares, lacking = _shares(pairs[:PAIRS], bank, others)
-    if not shares:
-        return list(served), lacking
+    requests, lacking = _by_rank(pairs, bank, others)
     settled, apart = [], list[Finding]()
     for slot, item in enumerate(served):
-        spread = max((spread_of_ranks(slots[slot]) for _, slots in shares if slot < len(slots)), default=0.0)
-        found = _sum_of(shares, slot, bank.manifest.states) if spread > _tolerance(shares) else None
-        settled.append(item if found is None or found.state is None else _explained(item, found, spread))
-        apart += [] if found is None or found.state is not None else [_apart(item, found, spread)]
-    return settled, apart
+        differing = _differing(requests, slot)
+        found = _sum_of(differing[:PAIRS], bank.manifest.states) if differing else None
+        settled.append(item if found is None or found.state is None else _explained(item, found))
+        apart += [] if found is None or found.state is not None else [_apart(item, found, differing)]
+    return settled, [*lacking, *apart]
 
 
 @dataclass(frozen=True)
@@ -76,75 +78,87 @@ class _Sum:
     tried: bool
 
 
-def _shares(pairs: Sequence[Pair], bank: Bank, others: Sequence[Bank]) -> tuple[Shares, list[Finding]]:
-    """What every rank served, request by request; and a finding where a rank's capture lacks one."""
-    shares: Shares = []
-    _refuse_other_width(bank, others)
-    for pair in pairs:
-        request = bank.read(pair.request)
-        by_rank = [[channel.values for channel in request.served], *map(list, request.ranks)]
+def _by_rank(
+    pairs: Sequence[Pair], bank: Bank, others: Sequence[Bank]
+) -> tuple[list[tuple[BankRequest, list[BankRequest]]], list[Finding]]:
+    """Every request, and the same one in the captures of other ranks; a finding where one of these lacks it."""
+    _refuse_misfits(bank, others)
+    found = []
+    for pair in {pair.request.file: pair for pair in pairs}.values():
+        theirs = []
         for other in others:
             entries = [entry for entry in other.requests if entry.token_ids_sha256 == pair.request.token_ids_sha256]
             if not entries:
                 message = f"{other.path} holds no request with the tokens of {pair.sample.name}"
                 return [], [finding("tokens-unmatched", str(other.path), message, "the ranks' captures differ")]
-            by_rank.append([channel.values for channel in other.read(entries[0]).served])
-        if len(by_rank) > 1:
-            shares.append((request, [list(slot) for slot in zip(*by_rank, strict=False)]))
-    return shares, []
+            theirs.append(other.read(entries[0]))
+        found.append((bank.read(pair.request), theirs))
+    return found, []
 
 
-def _refuse_other_width(bank: Bank, others: Sequence[Bank]) -> None:
-    width = bank.manifest.hidden_size
+def _refuse_misfits(bank: Bank, others: Sequence[Bank]) -> None:
+    ours = (bank.manifest.hidden_size, bank.manifest.served)
     for other in others:
-        if other.manifest.hidden_size != width:
-            message = f"{other.path} holds states of width {other.manifest.hidden_size}, {bank.path} of width {width}"
+        theirs = (other.manifest.hidden_size, other.manifest.served)
+        if theirs != ours:
+            message = (
+                f"{other.path} holds {theirs[1]} served slots of width {theirs[0]}, {bank.path} {ours[1]} of {ours[0]}"
+            )
             raise HsfError("usage", "--rank", message, "give captures of the other ranks of the same engine")
 
 
-def _tolerance(shares: Shares) -> float:
-    return max((rank_tolerance(slot[0]) for _, slots in shares for slot in slots), default=0.0)
+def _differing(requests: Sequence[tuple[BankRequest, list[BankRequest]]], slot: int) -> Apart:
+    found: Apart = []
+    for request, others in requests:
+        held = [rank[slot] for rank in request.ranks] + [other.served[slot].values for other in others]
+        if held:
+            by_rank = [request.served[slot].values, *held]
+            apart = ranks_apart(by_rank)
+            found += [(request, by_rank, apart)] if bool((apart > 0).any()) else []
+    return found
 
 
-def _sum_of(shares: Shares, slot: int, states: Sequence[State]) -> _Sum:
-    summed = sorted((distance, state) for state, distance in _distances(shares, slot, states).items())
-    ranks = len(shares[0][1][slot])
+def _sum_of(differing: Apart, states: Sequence[State]) -> _Sum:
+    summed = sorted((distance, state) for state, distance in _distances(differing, states).items())
+    ranks = len(differing[0][1])
     clear = all(rival >= LEAD * summed[0][0] for rival, _ in summed[1:])
     if not summed or summed[0][0] > CONFIRMED or not clear:
         return _Sum(ranks, None, float("inf"), tried=bool(summed))
     return _Sum(ranks, summed[0][1], summed[0][0], tried=True)
 
 
-def _apart(item: Evidence, found: _Sum, spread: float) -> Finding:
+def _apart(item: Evidence, found: _Sum, differing: Apart) -> Finding:
     why = "their sum is no known state" if found.tried else "the capture holds no middle states to add them up"
     message = f"{item.label} differs between {found.ranks} ranks; {why}"
-    return finding("ranks-disagree", item.label, message, f"the ranks' values are {spread:.3g} apart")
+    rows = sum(int((apart > 0).sum()) for *_, apart in differing)
+    farthest = max(float(apart.max()) for *_, apart in differing)
+    evidence = f"in {rows} rows of {len(differing)} requests, up to {farthest:.3g} apart"
+    return finding("ranks-disagree", item.label, message, evidence)
 
 
-def _explained(item: Evidence, found: _Sum, spread: float) -> Evidence:
+def _explained(item: Evidence, found: _Sum) -> Evidence:
     """The evidence of a channel whose ranks hold a state together; what was guessed from one rank alone is dropped."""
     less = f"less {f'{found.ranks - 1} times ' * (found.ranks > 2)}mid:{(found.state or 0) - 1}"
     words = f"a rank's share: the {found.ranks} ranks together hold state {found.state}"
     evidence = f"sum over ranks {less}: {found.distance:.3g} from state {found.state}"
-    note = finding(
-        "partial-sum", item.label, f"{item.label} is {words}", f"{evidence}; the ranks are {spread:.3g} apart"
-    )
+    note = finding("partial-sum", item.label, f"{item.label} is {words}", evidence)
     plain = item.match.distance if item.match.distance is not None else float("inf")
     return replace(
         item,
         match=replace(item.match, identity="none", note=f"is {words}"),
         explanation=Explanation(("partial-sum",), found.state or 0, words, found.distance, max(plain, found.distance)),
-        findings=(*(known for known in item.findings if known.code != "partial-sum"), note),
+        findings=(*(known for known in item.findings if known.code not in GUESSES), note),
     )
 
 
-def _distances(shares: Shares, slot: int, states: Sequence[State]) -> dict[int, float]:
-    """State -> worst median distance, over requests, of the ranks' sum to it."""
+def _distances(differing: Apart, states: Sequence[State]) -> dict[int, float]:
+    """State -> worst median distance, over requests, of the ranks' sum to it, in the rows where ranks differ."""
     worst: dict[int, float] = {}
-    for request, slots in shares:
+    for request, by_rank, apart in differing:
+        rows = apart > 0
         for state in states:
             if isinstance(state, int) and f"mid:{state - 1}" in states:
-                total = sum_of_ranks(slots[slot], request.state(f"mid:{state - 1}"))
-                distance = float(relative_distance(total, request.state(state)).nan_to_num(nan=float("inf")).median())
-                worst[state] = max(worst.get(state, 0.0), distance)
+                total = sum_of_ranks([values[rows] for values in by_rank], request.state(f"mid:{state - 1}")[rows])
+                column = relative_distance(total, request.state(state)[rows]).nan_to_num(nan=float("inf"))
+                worst[state] = max(worst.get(state, 0.0), float(column.median()))
     return worst

@@ -136,7 +136,20 @@ def capped(match: Match) -> Match:
 def leaning(match: Match, lean: Lean) -> Match:
     """What is left of a match whose distance leads to another state: ``ambiguous``, however near it is."""
     way = f"{lean.amount:.0%} of the way to {show_state(lean.towards)}"
-    note = f"lies {way}, which explains {lean.explained:.0%} of its squared distance"
+    note = f"lies {way} in {lean.share:.0%} of its rows, which explains {lean.explained:.0%} of their squared distance"
+    return replace(match, identity="ambiguous", note=note)
+
+
+def off_bank(match: Match, share: float) -> Match:
+    """What is left of a match of a served channel that differs from the bank of its own pass: ``ambiguous``.
+
+    Args:
+        match: Of the channel.
+        share: Of its rows that are farther from the state than rounding explains.
+    """
+    if match.identity not in ("match", "exact"):
+        return match
+    note = f"differs by more than rounding in {share:.0%} of its rows, which a state of the same pass cannot"
     return replace(match, identity="ambiguous", note=note)
 
 

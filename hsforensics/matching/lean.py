@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 LEAN = 0.1
-"""A channel leans when it is at least this share of the way to another state, and"""
+"""A row leans when it is at least this share of the way to another state, and not nearer than this to it, and"""
 
 EXPLAINED = 0.3
 """this share of its squared distance lies in that direction; for noise it is about 1 / H."""
+
+LEAN_SHARE = 0.2
+"""A channel leans when at least this share of its rows do."""
 
 _TINY = 1e-30
 
@@ -31,11 +34,13 @@ class Lean:
 
     Attributes:
         towards: The other state.
-        amount: Median over rows of ``<x - s, o - s> / |o - s|^2``: 0 at the state, 1 at the other.
-        explained: Median over rows of the share of ``|x - s|^2`` that goes when ``amount * (o - s)`` is taken away.
+        share: Share of rows that lean to it.
+        amount: Median over these of ``<x - s, o - s> / |o - s|^2``: 0 at the state, 1 at the other.
+        explained: Median over these of the squared cosine of ``x - s`` with ``o - s``.
     """
 
     towards: State
+    share: float
     amount: float
     explained: float
 
@@ -45,13 +50,15 @@ def lean_of(values: Tensor, state: Tensor, towards: State, other: Tensor) -> Lea
     x, s, o = values.float(), state.float(), other.float()
     error, way = x - s, o - s  # [N, H]
     length, misfit = way.square().sum(dim=1), error.square().sum(dim=1)  # [N]
-    usable = length.isfinite() & misfit.isfinite() & (length > _TINY) & (misfit > _TINY)
-    if not bool(usable.any()):
-        return Lean(towards, 0.0, 0.0)
-    error, way, length, misfit = error[usable], way[usable], length[usable], misfit[usable]
-    amount = ((error * way).sum(dim=1) / length).median()
-    rest = (error - amount * way).square().sum(dim=1)
-    return Lean(towards, float(amount), float((1.0 - rest / misfit).median()))
+    along = (error * way).sum(dim=1)
+    usable = length.isfinite() & misfit.isfinite()
+    amount = along / length.clamp_min(_TINY)
+    explained = along.square() / (length * misfit).clamp_min(_TINY)
+    leaning = usable & (amount >= LEAN) & (amount <= 1 - LEAN) & (explained >= EXPLAINED)
+    if not bool(leaning.any()):
+        return Lean(towards, 0.0, 0.0, 0.0)
+    share = float(leaning.sum() / usable.sum())
+    return Lean(towards, share, float(amount[leaning].median()), float(explained[leaning].median()))
 
 
 def strongest_lean(values: Tensor, state: State, bank: Mapping[State, Tensor]) -> Lean | None:
@@ -63,8 +70,8 @@ def strongest_lean(values: Tensor, state: State, bank: Mapping[State, Tensor]) -
         bank: That state and others, [N, H] each.
     """
     leans = [lean_of(values, bank[state], other, bank[other]) for other in bank if other != state]
-    found = [lean for lean in leans if LEAN <= lean.amount < 1.0 and lean.explained >= EXPLAINED]
-    return max(found, key=lambda lean: lean.explained, default=None)
+    found = [lean for lean in leans if lean.share >= LEAN_SHARE]
+    return max(found, key=lambda lean: lean.share * lean.explained, default=None)
 
 
 def neighbours(state: State, states: Sequence[State]) -> tuple[State, ...]:

@@ -15,7 +15,7 @@ from hsforensics.matching.distance import relative_distance
 from hsforensics.states import Finding, State, show_state
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, dtype
 
 TOLERANCE: Final = {"bfloat16": 1e-2, "float16": 2e-3}
 """Largest relative distance of a row that is one state, by dtype: a few units in the last place."""
@@ -23,16 +23,40 @@ TOLERANCE: Final = {"bfloat16": 1e-2, "float16": 2e-3}
 TOLERANCE_ELSE: Final = 1e-4
 
 
-def rank_tolerance(values: Tensor) -> float:
-    """Largest median relative distance of two ranks that serve the same state; it depends on the dtype."""
-    return TOLERANCE.get(str(values.dtype).removeprefix("torch."), TOLERANCE_ELSE)
+RANK_TOLERANCE: Final = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
+"""The same for two ranks: an all-reduce gives all of them the same bits, so no more than one rounding."""
+
+RANK_TOLERANCE_ELSE: Final = 1e-5
 
 
-def spread_of_ranks(by_rank: Sequence[Tensor]) -> float:
-    """Worst median relative distance of a rank's values ([T, H] each) to the first rank's; infinite with NaN."""
+def rows_off_bank(tables: Sequence[Tensor], column: int, dtype: dtype) -> float:
+    """Share of rows farther from a state of the bank than rounding explains, for a channel of the bank's own pass.
+
+    Args:
+        tables: [T, S] distances of each sequence.
+        column: Of the state.
+        dtype: Of the channel.
+    """
+    import torch
+
+    rows = torch.cat([table[:, column] for table in tables])
+    return float((rows > TOLERANCE.get(str(dtype).removeprefix("torch."), TOLERANCE_ELSE)).float().mean())
+
+
+def ranks_apart(by_rank: Sequence[Tensor]) -> Tensor:
+    """Largest relative distance of another rank's row to the first rank's: R times [T, H] -> [T] fp32.
+
+    Zero where they differ by one rounding at most; infinite where another rank holds no number. Rows that are no
+    numbers on the first rank are its own fault, and 0 here.
+    """
+    import torch
+
     first, *others = by_rank
-    distances = [relative_distance(values, first).nan_to_num(nan=float("inf")).median() for values in others]
-    return max(map(float, distances), default=0.0)
+    worst = torch.zeros(len(first))
+    for values in others:
+        worst = torch.maximum(worst, relative_distance(values, first).nan_to_num(nan=float("inf")))
+    limit = RANK_TOLERANCE.get(str(first.dtype).removeprefix("torch."), RANK_TOLERANCE_ELSE)
+    return worst.where((worst > limit) & first.isfinite().all(dim=1), torch.zeros(()))
 
 
 @dataclass
@@ -44,13 +68,13 @@ class SelfCheck:
         fc: For each request, the worst distance of what ``fc`` received to the joined served states; ``None`` where
             nothing was received.
         dtype: dtype of the states.
-        ranks: For each served slot, the worst spread over tensor-parallel ranks.
+        ranks: For each served slot, rows in which tensor-parallel ranks differ, all rows, and the largest distance.
     """
 
     distances: dict[int, dict[State, float]] = field(default_factory=dict)
     fc: list[float | None] = field(default_factory=list)
     dtype: str = "float32"
-    ranks: dict[int, float] = field(default_factory=dict)
+    ranks: dict[int, tuple[int, int, float]] = field(default_factory=dict)
 
     def add(
         self,
@@ -75,7 +99,10 @@ class SelfCheck:
                 worst[state] = max(worst.get(state, 0.0), median)
             self.dtype = str(values.dtype).removeprefix("torch.")
         for slot, by_rank in enumerate(zip(served, *ranks, strict=False) if ranks else ()):
-            self.ranks[slot] = max(self.ranks.get(slot, 0.0), spread_of_ranks(by_rank))
+            apart = ranks_apart(by_rank)
+            differing, rows, farthest = self.ranks.get(slot, (0, 0, 0.0))
+            farthest = max([farthest, *apart.tolist()])
+            self.ranks[slot] = (differing + int((apart > 0).sum()), rows + len(apart), farthest)
         if served:
             self.fc.append(_fc_distance(served, fc))
 
@@ -92,14 +119,14 @@ class SelfCheck:
                 message = f"served slot {slot} is no state of the engine's own bank; {show_state(state)} is nearest"
                 evidence = f"distance {distance:.3g}, at most {limit:g} for {self.dtype}"
                 found.append(finding("served-off-bank", f"served.{slot}", message, evidence))
-        return [*found, *self._rank_findings(limit), *self._fc_findings(limit)]
+        return [*found, *self._rank_findings(), *self._fc_findings(limit)]
 
-    def _rank_findings(self, limit: float) -> list[Finding]:
+    def _rank_findings(self) -> list[Finding]:
         found = []
-        for slot, spread in self.ranks.items():
-            if not spread <= limit:
+        for slot, (differing, rows, worst) in self.ranks.items():
+            if differing:
                 message = f"tensor-parallel ranks serve different values in slot {slot}"
-                evidence = f"{spread:.3g} apart, at most {limit:g} for {self.dtype}"
+                evidence = f"in {differing} of {rows} rows, up to {worst:.3g} apart"
                 found.append(finding("ranks-disagree", f"served.{slot}", message, evidence))
         return found
 

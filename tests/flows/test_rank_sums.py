@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
 from hsforensics.capture.manifest import ManifestHeader, RequestTensors
 from hsforensics.capture.store import open_capture, write_capture
@@ -31,15 +33,24 @@ def dump(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_dump(world, tmp_path_factory.mktemp("ranks") / "dump", TRUTH)
 
 
-def merged(world: World, folder: Path, shares: tuple[float, ...], *, middle: bool = True) -> Path:
+Spoil = Callable[[int, list[list[Tensor]]], None]
+"""Changes what the ranks serve in a request: its number, and rank by rank the slots [T, H]."""
+
+
+def merged(
+    world: World, folder: Path, shares: tuple[float, ...], *, middle: bool = True, spoil: Spoil | None = None
+) -> Path:
     """One capture of all ranks: slot 1 holds each rank's share of the branch that leads to state 6."""
     captures = [open_capture(write_rank(world, folder / f"rank{i}", share)) for i, share in enumerate(shares)]
     first = captures[0].manifest
     states = tuple(state for state in first.states if middle or state != "mid:5")
     requests = []
-    for entries in zip(*(capture.requests for capture in captures), strict=True):
+    for number, entries in enumerate(zip(*(capture.requests for capture in captures), strict=True)):
         held = [capture.read(entry) for capture, entry in zip(captures, entries, strict=True)]
-        served = [tuple(channel.values for channel in one.served) for one in held]
+        slots = [[channel.values for channel in one.served] for one in held]
+        if spoil:
+            spoil(number, slots)
+        served = [tuple(values) for values in slots]
         bank = {state: held[0].state(state) for state in states}
         requests.append(RequestTensors(held[0].token_ids, held[0].positions, bank, served[0], ranks=tuple(served[1:])))
     names = {name: getattr(first, name) for name in ("kind", "engine", "engine_version", "dtype", "device", "served")}
@@ -105,6 +116,64 @@ def test_without_middle_states_ranks_that_differ_are_told_but_no_sum(world: Worl
     result = compare(dump, merged(world, tmp_path, (0.4, 0.6), middle=False))
     (found,) = of_code(result, "ranks-disagree")
     assert "no middle states" in found.message
+
+
+def late_rows(value: float) -> Spoil:
+    def spoil(_number: int, slots: list[list[Tensor]]) -> None:
+        slots[1][0][-len(slots[1][0]) // 3 :] = value
+
+    return spoil
+
+
+def last_request(number: int, slots: list[list[Tensor]]) -> None:
+    if number == 2:
+        slots[1][2] = slots[1][2] * 1.01
+
+
+def one_rounding_too_many(_number: int, slots: list[list[Tensor]]) -> None:
+    for values in slots[0], slots[1]:
+        values[:] = [value.bfloat16() for value in values]
+    slots[1][2] = slots[1][2] * 1.01
+
+
+@pytest.mark.parametrize(
+    ("spoil", "where"),
+    [
+        (late_rows(float("nan")), "served.0"),
+        (late_rows(0.0), "served.0"),
+        (last_request, "served.2"),
+        (one_rounding_too_many, "served.2"),
+    ],
+    ids=["NaN in a third of the rows", "zero in a third of the rows", "one request only", "bf16, 1 %"],
+)
+def test_a_rank_that_differs_anywhere_is_told_and_never_aligned(
+    world: World, dump: Path, tmp_path: Path, spoil: Spoil, where: str
+) -> None:
+    result = compare(dump, merged(world, tmp_path, (1.0, 1.0), spoil=spoil))
+    assert [item.where for item in of_code(result, "ranks-disagree")] == [where]
+    assert result.verdict != "aligned"
+
+
+def test_a_rank_that_holds_nothing_of_a_branch_is_no_rank_of_an_aligned_engine(
+    world: World, dump: Path, tmp_path: Path
+) -> None:
+    result = compare(dump, merged(world, tmp_path, (1.0, 0.0)))
+    assert result.verdict == "misaligned"
+    assert not of_code(result, "wiring-right")
+
+
+def test_a_rank_with_fewer_slots_is_refused(world: World, dump: Path, tmp_path: Path) -> None:
+    one = write_rank(world, tmp_path / "one", 0.4)
+    opened = open_capture(one)
+    short = []
+    for entry in opened.requests:
+        request = opened.read(entry)
+        states = {state: request.state(state) for state in request.states}
+        short.append(RequestTensors(request.token_ids, request.positions, states, (request.served[0].values,)))
+    write_capture(tmp_path / "short", replace(first_header(one), served=1), short)
+    with pytest.raises(HsfError, match="1 served slots") as caught:
+        compare(dump, one, ranks=(tmp_path / "short",))
+    assert caught.value.code == "usage"
 
 
 def test_nan_on_another_rank_never_passes(world: World, dump: Path, tmp_path: Path) -> None:

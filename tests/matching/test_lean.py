@@ -71,6 +71,14 @@ def test_rows_of_another_state_are_no_lean_of_the_others() -> None:
     assert strongest_lean(values, 3, near(3)) is None
 
 
+def test_a_part_of_the_rows_that_leans_is_told_with_its_share() -> None:
+    values = BANK[3].clone()
+    values[: ROWS // 4] = BANK[3].lerp(BANK["mid:2"], 0.4)[: ROWS // 4]
+    found = strongest_lean(values, 3, near(3))
+    assert found is not None
+    assert (found.share, found.amount) == (pytest.approx(0.25), pytest.approx(0.4, abs=1e-3))
+
+
 def test_rows_without_a_number_and_rows_at_the_state_itself_are_left_out() -> None:
     values = BANK[3].lerp(BANK[2], 0.3)
     values[0] = float("nan")
@@ -99,4 +107,6 @@ def test_a_match_that_leans_is_ambiguous_and_says_how_far() -> None:
     assert found is not None
     match = leaning(Match("match", state=3), found)
     assert (match.identity, match.state, match.known) == ("ambiguous", 3, None)
-    assert match.note == "lies 30% of the way to mid:2, which explains 100% of its squared distance"
+    assert match.note == (
+        "lies 30% of the way to mid:2 in 100% of its rows, which explains 100% of their squared distance"
+    )
