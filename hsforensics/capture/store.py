@@ -213,6 +213,8 @@ def _refuse_leftover(path: Path) -> None:
         raise HsfError("capture-unfinished", path, "is the leftover of an interrupted capture", f"rm -r it and {AGAIN}")
     if path.is_dir():
         return
+    if path.exists():
+        raise HsfError("capture-foreign", path, "is a file, and a capture is a directory", AGAIN)
     if path.parent.is_dir():
         for sibling in path.parent.iterdir():
             name = TEMPORARY.fullmatch(sibling.name)

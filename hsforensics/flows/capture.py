@@ -11,6 +11,7 @@ from hsforensics.capture.store import write_capture
 from hsforensics.capture.write import refuse_occupied
 from hsforensics.dumps import open_dumps
 from hsforensics.flows.capture_inputs import Progress, Tokens, capture_result, read_tokens, refuse_full_disk
+from hsforensics.flows.recognise import CAPTURE_CALL, recognising
 from hsforensics.models.target import load_target
 from hsforensics.results import CaptureResult
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _ITEM_BYTES = {"bf16": 2, "fp32": 4}
 
 
+@recognising(CAPTURE_CALL)
 def capture_reference(
     dumps: Path,
     target: Path,

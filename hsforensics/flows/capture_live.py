@@ -17,6 +17,7 @@ from hsforensics.dumps import open_dumps
 from hsforensics.errors import HsfError
 from hsforensics.findings import finding
 from hsforensics.flows.capture_inputs import Progress, Tokens, capture_result, read_tokens, refuse_full_disk
+from hsforensics.flows.recognise import CAPTURE_LIVE_CALL, recognising
 from hsforensics.matching.self_check import SelfCheck
 from hsforensics.models.target import Target, load_target
 from hsforensics.results import CaptureResult
@@ -55,6 +56,7 @@ class _Session:
             yield one
 
 
+@recognising(CAPTURE_LIVE_CALL)
 def capture_live(
     dumps: Path,
     target: Path,

@@ -32,6 +32,7 @@ from hsforensics.flows.padding import without_padding
 from hsforensics.flows.pairing import Pair, pair_samples
 from hsforensics.flows.prediction import PredictionWish, nothing_predicted, predict_serving
 from hsforensics.flows.rank_sums import settle_ranks
+from hsforensics.flows.recognise import COMPARE_CALL, recognising
 from hsforensics.flows.repeats import Repeats, find_repeats, pair_items, repeat_findings, sample_items
 from hsforensics.flows.sample_health import sample_findings
 from hsforensics.flows.structure import structure_findings
@@ -44,6 +45,7 @@ ENOUGH_PAIRS = 8
 """With so many samples compared, the ones left out of a capture are no reason to worry."""
 
 
+@recognising(COMPARE_CALL)
 def compare(
     dumps: Path,
     capture: Path | None = None,

@@ -25,6 +25,7 @@ from hsforensics.flows.contract_inputs import read_wiring, shaped_samples
 from hsforensics.flows.drafter_side import DrafterSide, read_drafter_side
 from hsforensics.flows.fix_inputs import check_slots, refuse_foreign, state_width, trained_wiring
 from hsforensics.flows.provenance import provenance
+from hsforensics.flows.recognise import CONTRACT_WRITE_CALL, recognising
 from hsforensics.models.checkpoint import open_checkpoint
 from hsforensics.models.target import Target, load_target
 from hsforensics.results_contract import ContractResult
@@ -39,6 +40,7 @@ SAMPLES = 2
 """Sequences whose values a contract keeps."""
 
 
+@recognising(CONTRACT_WRITE_CALL)
 def write_contract(
     drafter: str | Path,
     *,

@@ -24,6 +24,7 @@ from hsforensics.flows.draft_findings import data_findings, embedding_findings, 
 from hsforensics.flows.draft_target import TargetCheck
 from hsforensics.flows.known import known_words
 from hsforensics.flows.provenance import provenance
+from hsforensics.flows.recognise import DRAFT_EVAL_CALL, recognising
 from hsforensics.models.target import Target, load_target
 from hsforensics.results import DraftEvalResult, DumpSource, Provenance
 from hsforensics.states import Finding, State, show_wiring
@@ -76,6 +77,7 @@ class _Evaluated:
     check: TargetCheck
 
 
+@recognising(DRAFT_EVAL_CALL)
 def draft_eval(
     drafter: Path,
     target: Path,

@@ -20,6 +20,7 @@ from hsforensics.flows.health_findings import health_findings
 from hsforensics.flows.known import FINGERPRINT
 from hsforensics.flows.memory_bank import FirstValues, MemoryBank, MemoryRequest
 from hsforensics.flows.provenance import provenance
+from hsforensics.flows.recognise import FINGERPRINT_CALL, recognising
 from hsforensics.matching.fingerprint import Sketch, choose_windows, places_of, sketch
 from hsforensics.matching.health import HealthIssue
 from hsforensics.results import FingerprintResult
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+@recognising(FINGERPRINT_CALL)
 def fingerprint(
     path: Path, out: Path, *, salt: str | None = None, seed: int = 0, max_samples: int = MAX_SAMPLES
 ) -> FingerprintResult:

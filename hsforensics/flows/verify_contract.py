@@ -17,6 +17,7 @@ from hsforensics.flows.contract import drafter_flags
 from hsforensics.flows.drafter_side import DrafterSide, read_drafter_side
 from hsforensics.flows.known import engine_words, known_words, to_measure
 from hsforensics.flows.provenance import provenance
+from hsforensics.flows.recognise import CONTRACT_VERIFY_CALL, recognising
 from hsforensics.flows.served_config import measures_config, not_measured
 from hsforensics.models.target import load_target
 from hsforensics.results import Prediction, Provenance
@@ -31,6 +32,7 @@ _AGAIN = "hsforensics contract verify DRAFTER LIVE"
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 
 
+@recognising(CONTRACT_VERIFY_CALL)
 def verify_contract(
     drafter: str | Path,
     *,
