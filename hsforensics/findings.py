@@ -22,14 +22,13 @@ from hsforensics.finding_kinds import (
 from hsforensics.shell import Filled, quoted
 from hsforensics.states import Finding, Severity
 
-__all__ = ["CATALOGUE", "PLACEHOLDERS", "FindingKind", "fill", "fill_findings", "finding"]
+__all__ = ["CATALOGUE", "PLACEHOLDERS", "YOURS", "FindingKind", "fill", "fill_findings", "finding"]
 
-PLACEHOLDERS = (
-    *("DUMPS", "CAPTURE", "MODEL", "DRAFTER", "ENGINE==VERSION", "CLASS", "LAYERS", "STATES"),
-    *("BANK", "LIVE", "PERMUTED"),
-)
-"""Words of a command that stand for what the user has: paths, an engine, the target's class and L, a wiring; and for
-the names of what the command makes, which only the user can choose."""
+YOURS = ("DUMPS", "CAPTURE", "MODEL", "DRAFTER", "ENGINE==VERSION", "CLASS", "LAYERS", "STATES")
+"""Words of a command that stand for what the user has: paths, an engine, the target's class and L, a wiring."""
+
+PLACEHOLDERS = (*YOURS, "BANK", "LIVE", "PERMUTED")
+"""These, and the names of what a command makes, which only the user can choose."""
 
 _WORD = re.compile(r"(?<=\s)(?:" + "|".join(map(re.escape, PLACEHOLDERS)) + r")(?=\s|$)")
 

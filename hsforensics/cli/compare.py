@@ -60,7 +60,8 @@ def compare_command(
 
     Fewer than 8 tokens, or requests that were served otherwise, are never aligned; a finding says why.
 
-    Exit codes: 0 aligned; 1 misaligned, or a finding of severity error; 3 undecided, or nothing could be compared.
+    Exit codes: 0 aligned; 1 misaligned, or a finding of severity error whatever the verdict; 3 undecided without any
+    error, or nothing could be compared.
     """
     if as_json and as_csv:
         raise typer.BadParameter("--json and --csv exclude each other")

@@ -74,7 +74,7 @@ def verify_command(
     Made for the moment before a server starts, and for CI.
 
     Exit codes: 0 kept; 1 broken; 2 wrong command line; 3 undecided (neither an engine nor a live capture of this very
-    config was given, or no request of the capture has the contract's tokens), or refused (no readable contract, no rule).
+    config was given, or no request of the capture has the contract's tokens), or refused: no contract, or no rule.
     """
     from hsforensics.flows.verify_contract import verify_contract
 

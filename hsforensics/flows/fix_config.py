@@ -10,6 +10,7 @@ from hsforensics.drafter.edits import apply_changes, describe, diff_text
 from hsforensics.drafter.output import write_copy
 from hsforensics.drafter.plan import plan_changes
 from hsforensics.drafter.write import replace_file
+from hsforensics.errors import HsfError
 from hsforensics.findings import fill
 from hsforensics.flows.fix_findings import fix_findings
 from hsforensics.flows.fix_inputs import (
@@ -81,7 +82,11 @@ def carry_out(drafter: Path, wishes: FixWishes, *, write: bool = False, output: 
     config = read_drafter_config(drafter)
     report, target = wishes.report, wishes.target
     inputs = resolve_inputs(config, wishes)
-    fixed, edits = _plan(config, inputs, report)
+    try:
+        fixed, edits = _plan(config, inputs, report)
+    except HsfError as error:
+        remedy = fill(error.remedy, known_words_of(config.path.parent, wishes))
+        raise HsfError(error.code, error.where, error.message, remedy) from None
     pending = config.raw != fixed.raw
     backup = replace_file(config.path, config.raw, fixed.raw) if write and pending else None
     copied = write_copy(config, fixed.raw, output) if output else None
@@ -110,7 +115,7 @@ def carry_out(drafter: Path, wishes: FixWishes, *, write: bool = False, output: 
         provenance=origin,
         others=tuple(others),
         output=str(copied) if copied else None,
-        next_commands=_next_commands(origin, words, pending=pending, written=written),
+        next_commands=_next_commands(origin, inputs.engines, words, pending=pending, written=written),
     )
 
 
@@ -133,10 +138,13 @@ def _plan(
     return fixed, describe(config, changes)
 
 
-def _next_commands(origin: Provenance, words: dict[str, str], *, pending: bool, written: bool) -> tuple[str, ...]:
+def _next_commands(
+    origin: Provenance, engines: tuple[FixEngine, ...], words: dict[str, str], *, pending: bool, written: bool
+) -> tuple[str, ...]:
     """The same command with ``--write`` while a change is pending, and the way to measure it once it is written."""
     if written:
-        return tuple(fill(text, words) for text in to_measure(f"{origin.engine}=={origin.engine_version}"))
+        live = [text for each in engines for text in to_measure(str(each.engine))]
+        return tuple(fill(text, words) for text in dict.fromkeys(live))
     typed = origin.command
     if not pending or "fix-config" not in typed:
         return ()

@@ -67,7 +67,7 @@ def verify_contract(
     origin = provenance(
         drafter_path=str(drafter),
         drafter_config_sha256=config.sha256,
-        target_path=str(target) if target else None,
+        target_path=str(target) if target else held.target_path if held else None,
         layers=contract.target.layers,
         capture_path=str(capture) if capture else None,
         served_config_sha256=held.drafter_config_sha256 if held else None,

@@ -27,7 +27,7 @@ _STATUS_STYLES = {"matched": "green", "mismatched": "red", "ambiguous": "yellow"
 
 
 def print_compare(result: CompareResult, out: Console) -> None:
-    """Print channels, values side by side, wirings, findings and the verdict."""
+    """Print channels, values side by side, wirings, findings and the verdict with the number of errors."""
     _print_sources(result, out)
     _print_verdict(result, out)
     out.print()
@@ -49,8 +49,23 @@ def print_compare(result: CompareResult, out: Console) -> None:
 
 def _print_verdict(result: CompareResult, out: Console) -> None:
     """The first line after the sources, and once more the last line of all."""
+    from rich.text import Text
+
     seen = f"{plural(result.tokens, 'token')} of {plural(result.sequences, 'sequence')}"
-    out.print(f"Verdict: [{_VERDICT_STYLES[result.verdict]}]{result.verdict}[/] ({seen})")
+    why = f"{_why_undecided(result)}; " if result.verdict == "undecided" else ""
+    errors = sum(item.severity == "error" for item in result.findings)
+    known = {"trained": result.trained_wiring, "served": result.served_wiring}
+    wirings = ", ".join(f"{side} {show_wiring(wiring)}" for side, wiring in known.items() if wiring is not None)
+    tail = "; ".join(filter(None, (f" ({why}{seen})", plural(errors, "error") if errors else "", wirings)))
+    out.print(Text.assemble("Verdict: ", (result.verdict, _VERDICT_STYLES[result.verdict]), tail))
+
+
+def _why_undecided(result: CompareResult) -> str:
+    if result.served_wiring is None:
+        return "served states not measured" if result.tier != "live" else "served states not known"
+    if result.trained_wiring is None or None in (*result.trained_wiring, *result.served_wiring):
+        return "not every state is known"
+    return "too little, or contradictory, evidence"
 
 
 def _print_groups(result: CompareResult, out: Console) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from hsforensics.findings import YOURS
 from hsforensics.report.console import visible
 from hsforensics.results_findings import CatalogueResult
 from hsforensics.states import Finding
@@ -38,11 +39,14 @@ def print_findings(findings: Sequence[Finding], out: Console) -> None:
 
 
 def print_commands(commands: Sequence[str], out: Console) -> None:
-    """Print what to type, each command in one line that a mouse can copy whole."""
+    """Print what to type, each command in one line that a mouse can copy whole, and which words nobody has said yet."""
     from rich.text import Text
 
     for command in commands:
         out.print(Text(f"    $ {visible(command)}"), soft_wrap=True)
+    left = [word for word in YOURS if any(word in command.split(" ") for command in commands)]
+    if left:
+        out.print(Text(f"      (put in your own {', '.join(left)})"))
 
 
 def _print_group(group: Sequence[Finding], out: Console, *, with_remedy: bool) -> None:

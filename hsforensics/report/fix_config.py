@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hsforensics.flows.known import to_measure
 from hsforensics.report.console import visible
 from hsforensics.report.findings import print_commands, print_findings
 from hsforensics.results import FixConfigResult, Prediction, ServedChange
@@ -66,13 +67,12 @@ def print_permuted(result: PermuteResult, out: Console) -> None:
 def outcome(result: FixConfigResult) -> str:
     """What was done, or what to do next: the last lines of the report."""
     if result.output:
-        return visible(
-            f"Written: {result.output}; the drafter itself is untouched.\nNext: serve it, and compare again."
-        )
+        written = visible(f"Written: {result.output}; the drafter itself is untouched.")
+        return f"{written}\n{_then(result, 'serve it')}"
     if result.written:
         undo = f"hsforensics fix-config {path_word(result.config_path, 'DRAFTER')} --undo"
         written = visible(f"Written and read back, the old file is {result.backup}. Undo: {undo}")
-        return f"{written}\nNext: restart the engine, capture it, and compare again."
+        return f"{written}\n{_then(result, 'restart the engine')}"
     if result.pending:
         how = "" if result.next_commands else " the same call with write=True"
         return f"Nothing is written yet. Next:{how}"
@@ -85,6 +85,18 @@ def check_line(result: FixConfigResult) -> str:
         return visible(f"{result.config_path}: {_NO_CHANGE[_has_errors(result)].rstrip('.').lower()}")
     edits = "; ".join(f"{edit.key}: {edit.before or 'absent'} -> {edit.after}" for edit in result.edits)
     return visible(f"{result.config_path}: change pending for {result.after.engine}: {edits}")
+
+
+def _then(result: FixConfigResult, deed: str) -> str:
+    """How to have it measured, engine by engine where they differ."""
+    engines = [each.after.engine for each in (ServedChange(result.before, result.after), *result.others)]
+    live = [engine for engine in engines if to_measure(engine)]
+    blind = [engine for engine in engines if engine not in live]
+    said = [f"{engine}: nothing here records it; what it serves stays a prediction" for engine in blind]
+    if live:
+        each = f"; for each of {', '.join(live)}" if len(live) > 1 else f"; for {live[0]}" if blind else ""
+        return "\n".join([*said, f"Next: {deed}, capture it, and compare again{each}."])
+    return "\n".join([*said, f"Next: {deed}, and watch the accept length."])
 
 
 def _has_errors(result: FixConfigResult) -> bool:

@@ -9,7 +9,7 @@ from hsforensics.errors import HsfError
 from hsforensics.results_rules import NOWHERE, RuleAlternative
 from hsforensics.rules.forward import Serving, apply_rule, find_serving
 from hsforensics.rules.functions import Ids
-from hsforensics.rules.inverse import candidates, ids_to_write, versions_that_serve
+from hsforensics.rules.inverse import candidates, ids_to_write, permute_command, versions_that_serve
 from hsforensics.rules.lookup import EngineVersion, covers
 from hsforensics.rules.tables import ENGINES
 from hsforensics.states import State, show_wiring, state_order
@@ -17,10 +17,7 @@ from hsforensics.states import State, show_wiring, state_order
 Kind: TypeAlias = Literal["spelling", "order", "version", "engine", "nearest"]
 
 _OTHERS = ("sglang", "vllm", "tensorrt-llm")
-_PERMUTE = (
-    "reorder the column blocks of fc.weight once (hsforensics fix-config --permute-fc): a new checkpoint that computes "
-    "the same"
-)
+_PERMUTE = "reorder the column blocks of fc.weight once, into a new checkpoint that computes the same"
 
 
 def spellings(serving: Serving, states: tuple[State, ...], ids: Ids) -> Iterator[RuleAlternative]:
@@ -36,7 +33,7 @@ def other_ways(serving: Serving, states: tuple[State, ...]) -> Iterator[RuleAlte
     if len(ascending) < len(states):
         return  # a state named twice: no engine has two of one
     if states != ascending:
-        yield from _here("order", serving, ascending, _PERMUTE)
+        yield from _here("order", serving, ascending, f"{_PERMUTE}: {permute_command(serving, states)}")
     price = "" if states == ascending else f"{_PERMUTE}, and "
     yield from _versions(serving, ascending, price)
     yield from _engines(serving, ascending, price)

@@ -12,6 +12,7 @@ from hsforensics.rules.functions import NO_STATE, Ids
 from hsforensics.rules.lookup import EngineVersion, class_rows, find_reading, find_rule, readings_of, rules_of
 from hsforensics.rules.rows import IdRule, Method
 from hsforensics.rules.tables import RUNNERS
+from hsforensics.shell import quoted
 from hsforensics.states import POSTNORM, State, show_state, show_wiring, state_order
 
 
@@ -133,13 +134,22 @@ def _joinable(serving: Serving, wiring: tuple[State, ...]) -> tuple[State, ...]:
             f"{show_wiring(wiring)} is not ascending, and engines join states in ascending order whatever the order "
             f"of the ids, so they can only serve {show_wiring(ascending)}"
         )
-        remedy = "permute the column blocks of fc.weight (hsforensics fix-config --permute-fc), or retrain"
+        remedy = f"retrain, or permute the column blocks of fc.weight: {permute_command(serving, wiring)}"
         raise HsfError("not-expressible", where, message, remedy)
     highest = max((state for state in wiring if isinstance(state, int)), default=0)
     if layers is not None and highest > layers:
         message = f"state {highest} does not exist: {layers} layers have the states 0 to {layers}"
         raise HsfError("not-expressible", where, message, "check the wiring and the number of layers")
     return wiring
+
+
+def permute_command(serving: Serving, wiring: tuple[State, ...]) -> str:
+    """What to type for a wiring that does not ascend; DRAFTER and PERMUTED are left open."""
+    states = ",".join(map(str, wiring))
+    model = ["--architecture", quoted(serving.architecture) or "CLASS"]
+    model += [] if serving.layers is None else ["--layers", str(serving.layers)]
+    options = ["--wiring", states, "--engine", str(serving.engine), *model, "--permute-fc", "--output", "PERMUTED"]
+    return " ".join(["hsforensics", "fix-config", "DRAFTER", *options])
 
 
 def _reason(serving: Serving, states: tuple[State, ...]) -> str:

@@ -13,6 +13,7 @@ from packaging.version import InvalidVersion, Version
 from hsforensics.errors import HsfError
 from hsforensics.rules.rows import Caveat, ConfigReading, Engine, IdRule, Method, ModelClass, RunnerChoice
 from hsforensics.rules.tables import CONFIG_READINGS, ENGINES, ID_RULES, MODEL_CLASSES, RUNNERS
+from hsforensics.shell import quoted
 
 
 class _Ranged(Protocol):
@@ -190,8 +191,15 @@ def caveats_for(
     found = [caveat for caveat in found if by_hand or not caveat.by_hand]
     if is_newer(engine, version) and not introspected:
         text = f"newer than {ENGINES[engine].newest}, the newest version looked at: its rule is taken to be the same"
-        found.append(Caveat(f"{text}; read it from the code with hsforensics rules --introspect, or capture it live"))
+        found.append(Caveat(text + (_ask_code(architecture, method) if engine == "sglang" else "")))
     return tuple(found)
+
+
+def _ask_code(architecture: str, method: Method) -> str:
+    """What to type to read a rule from the engine's own code."""
+    kind = "" if method == "eagle3" else f" --method {method}"
+    command = f"hsforensics rules --introspect installed --architecture {quoted(architecture) or 'CLASS'}{kind}"
+    return f"; capture it live, or read it from its own code, installed or a wheel's path: {command}"
 
 
 def is_newer(engine: str, version: str) -> bool:

@@ -6,15 +6,19 @@ import csv
 import io
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pytest
 from rich.console import Console
 
 from hsforensics.flows.compare import compare
 from hsforensics.report.compare import compare_csv, print_compare
 from hsforensics.results import CompareResult
-from hsforensics.states import POSTNORM
+from hsforensics.states import POSTNORM, Wiring
 from tests.incident import report
 from tests.world import make_world, write_bank, write_dump
+
+VERDICT = "Verdict: undecided (served states not measured; 124 tokens of 3 sequences); 4 errors; trained [3, 6, 9]"
 
 
 def printed(result: CompareResult) -> str:
@@ -34,7 +38,23 @@ def test_claim_and_evidence_stand_side_by_side(tmp_path: Path) -> None:
     assert "claimed: embedding (state 0)" in text
     assert "trained wiring    [3, 6, 9]" in text
     assert "served wiring     not measured" in text
-    assert text.rstrip().endswith("Verdict: undecided (124 tokens of 3 sequences)")
+    assert text.rstrip().endswith(VERDICT)
+
+
+@pytest.mark.parametrize(
+    ("trained", "served", "verdict", "line"),
+    [
+        ((3, 6, 9), (3, 6, 9), "aligned", "aligned (100 tokens of 2 sequences); trained [3, 6, 9], served [3, 6, 9]"),
+        ((3, 6, 9), None, "undecided", "undecided (served states not measured; 100 tokens of 2 sequences); trained"),
+        ((3, None, 9), (3, 6, 9), "undecided", "undecided (not every state is known; 100 tokens of 2 sequences);"),
+        (None, (3, 6, 9), "undecided", "undecided (not every state is known; 100 tokens of 2 sequences); served"),
+        ((3, 6, 9), (3, 6, 9), "undecided", "undecided (too little, or contradictory, evidence; 100 tokens"),
+    ],
+)
+def test_the_verdict_says_why_it_is_none_and_on_what_wirings(
+    trained: Wiring | None, served: Wiring | None, verdict: Any, line: str
+) -> None:
+    assert f"Verdict: {line}" in printed(replace(report(trained, served), verdict=verdict))
 
 
 def test_offsets_and_unknown_slots_are_shown(tmp_path: Path) -> None:
@@ -67,7 +87,7 @@ def test_the_verdict_stands_first_and_last_and_places_are_named(tmp_path: Path) 
     dump = write_dump(world, tmp_path / "dump", (3, 6, 9, POSTNORM))
     (dump / "data_1.pt").write_bytes(b"torn")
     text = printed(compare(dump, write_bank(world, tmp_path / "bank")))
-    verdict = "Verdict: undecided (40 tokens of 1 sequence)"
+    verdict = "Verdict: undecided (served states not measured; 40 tokens of 1 sequence); 1 error; trained [3, 6, 9]"
     assert text.count(verdict) == 2
     assert text.index(verdict) < text.index("hidden_states[0]")
     assert "data_1.pt" in text
@@ -115,3 +135,15 @@ def test_the_share_that_a_finding_explains_stands_with_its_evidence(tmp_path: Pa
     assert [item.share for item in result.findings if item.code == "offset-mixed"] == [1 / 3]
     assert "served [3, 6, 10] [explains 33%]" in printed(result)
     assert "explains" not in printed(compare(dump, write_bank(world, tmp_path / "right", served=(3, 6, 9))))
+
+
+def test_words_of_commands_that_nobody_has_said_are_named_once() -> None:
+    from hsforensics.report.findings import print_commands
+
+    out = Console(file=io.StringIO(), width=120)
+    print_commands(("hsforensics compare DUMPS 'my bank' --draft DRAFTER", "hsforensics compare DUMPS LIVE"), out)
+    print_commands(("hsforensics compare dumps LIVE",), out)
+    assert isinstance(out.file, io.StringIO)
+    assert [line.strip() for line in out.file.getvalue().splitlines() if "$" not in line] == [
+        "(put in your own DUMPS, DRAFTER)"
+    ]
