@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from hsforensics.errors import HsfError
-from hsforensics.states import State, state_order
+from hsforensics.states import MOST_LAYERS, WIDEST, State, is_state, state_order
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,6 +21,12 @@ MANIFEST: Final = "manifest.json"
 REQUEST_NAME: Final = re.compile(r"request-\d{5,9}\.safetensors")
 TEMPORARY: Final = re.compile(r"\.(.+)\.capture-[0-9a-z_]{8}")
 """Name of the hidden directory that a capture is written in; group 1 is the name that it would have got."""
+
+MOST_RANKS: Final = 4096
+"""No engine shares a layer among more devices."""
+
+_LEAST_BYTES: Final = 32
+"""Of a tensor in a file, be it empty: its name, dtype, shape and place in the header."""
 
 AGAIN: Final = "capture again with hsforensics capture"
 """The remedy of every broken capture."""
@@ -166,13 +172,49 @@ def read_manifest(path: Path) -> Manifest:
     if text is None:
         raise HsfError("capture-foreign", path, f"holds no readable {MANIFEST}, so it is no capture", AGAIN)
     try:
-        manifest = TypeAdapter(Manifest).validate_json(text)
+        manifest = TypeAdapter(Manifest).validate_json(text, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the file"
         message = f"{place}: {first['msg']}, got {str(first['input'])[:60]!r}"
         raise HsfError("capture-foreign", path / MANIFEST, message, AGAIN) from None
+    if strange := nonsense(manifest) or _strange_requests(manifest):
+        raise HsfError("capture-foreign", path / MANIFEST, strange, AGAIN)
+    return manifest
+
+
+def nonsense(header: ManifestHeader) -> str | None:
+    """What no capture can hold, in words; ``None`` for a header that makes sense.
+
+    Numbers of strangers must not decide how long a reader works, or which checks it leaves out.
+    """
+    sizes = (
+        ("layers", header.layers, 1, MOST_LAYERS),
+        ("hidden_size", header.hidden_size, 1, WIDEST),
+        ("served", header.served, 0, MOST_LAYERS),
+        ("ranks", header.ranks, 1, MOST_RANKS),
+    )
+    for name, got, least, most in sizes:
+        if not least <= got <= most:
+            return f"'{name}' must lie between {least} and {most}, got {got!r:.20}"
+    for state in header.states:
+        if not is_state(state, header.layers):
+            return f"'states' must be states of {header.layers} layers: numbers, 'postnorm', 'mid:3'; got {state!r:.60}"
+    if header.states != by_depth(set(header.states)):
+        return f"'states' must name each state once, by depth, got {list(header.states)!s:.60}"
+    return None
+
+
+def _strange_requests(manifest: Manifest) -> str | None:
+    """Names, sizes and lists of requests that no capture can hold, in words."""
+    tensors = 2 + len(manifest.states) + manifest.served * manifest.ranks
+    seen = set[str]()
     for entry in manifest.requests:
         if not REQUEST_NAME.fullmatch(entry.file):
-            raise HsfError("capture-foreign", path / MANIFEST, f"names a strange file {entry.file!r}", AGAIN)
-    return manifest
+            return f"names a strange file {entry.file!r:.60}"
+        if entry.file in seen:
+            return f"names the file {entry.file} more than once"
+        if entry.rows < 0 or entry.bytes < tensors * _LEAST_BYTES:
+            return f"{entry.file}: {tensors} tensors of {entry.rows!r:.20} rows in {entry.bytes!r:.20} bytes cannot be"
+        seen.add(entry.file)
+    return None

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +50,10 @@ __all__ = [
     "token_ids_sha256",
     "write_capture",
 ]
+
+
+_INTEGERS = ("I64",)
+_FLOATS = ("BF16", "F16", "F32", "F64", "F8_E4M3", "F8_E5M2")
 
 
 @dataclass(frozen=True)
@@ -132,14 +135,18 @@ class Capture:
         """Open one request: its bytes are checked against the manifest once, its tensors stay on disk.
 
         Raises:
-            HsfError: The file is torn or altered, or lacks a tensor or the shape that the manifest promises.
+            HsfError: The file is torn or altered, holds other tokens than the manifest says, or lacks a tensor, its
+                shape or its kind of numbers.
         """
         file = self.path / entry.file
         if entry.file not in self._verified:
             check_request(file, entry, self.manifest)
             self._verify(entry)
-            self._verified.add(entry.file)
-        return CapturedRequest(file, self.manifest.states, self.manifest.served, self.manifest.ranks)
+        found = CapturedRequest(file, self.manifest.states, self.manifest.served, self.manifest.ranks)
+        if entry.file not in self._verified and token_ids_sha256(found.token_ids) != entry.token_ids_sha256:
+            raise _altered(file, "its tokens are not those whose hash the manifest gives")
+        self._verified.add(entry.file)
+        return found
 
     def verify(self) -> None:
         """Read every file whole and compare it with its recorded hash.
@@ -195,17 +202,26 @@ def check_request(file: Path, entry: RequestEntry, header: ManifestHeader) -> No
     Raises:
         HsfError: ``capture-unfinished``.
     """
-    rows, width = entry.rows, header.hidden_size
-    wanted = {"token_ids": [rows], "positions": [rows]}
-    wanted |= {tensor_name(state): [rows, width] for state in header.states}
-    slots = product(range(header.served), range(header.ranks))
-    wanted |= {served_name(slot, rank): [rows, width] for slot, rank in slots}
     with _opened(file) as opened:
         held = set(opened.keys())
-        for name, shape in wanted.items():
-            got = opened.get_slice(name).get_shape() if name in held else "nothing"
-            if got != shape:
-                raise _altered(file, f"its tensor {name!r} must be {shape}, got {got}")
+        for name, shape, dtypes in _wanted(entry.rows, header):
+            part = opened.get_slice(name) if name in held else None
+            if part is None or part.get_shape() != shape or part.get_dtype() not in dtypes:
+                got = "nothing" if part is None else f"{part.get_dtype()} {part.get_shape()}"
+                raise _altered(file, f"its tensor {name!r} must be {'/'.join(dtypes)} {shape}, got {got}")
+        if "fc_input" in held and opened.get_slice("fc_input").get_dtype() not in _FLOATS:
+            raise _altered(file, f"its tensor 'fc_input' must be {'/'.join(_FLOATS)}")
+
+
+def _wanted(rows: int, header: ManifestHeader) -> Iterator[tuple[str, list[int], tuple[str, ...]]]:
+    """Name, shape and dtypes of each promised tensor, one by one: a manifest may promise more than memory holds."""
+    for name in ("token_ids", "positions"):
+        yield name, [rows], _INTEGERS
+    for state in header.states:
+        yield tensor_name(state), [rows, header.hidden_size], _FLOATS
+    for slot in range(header.served):
+        for rank in range(header.ranks):
+            yield served_name(slot, rank), [rows, header.hidden_size], _FLOATS
 
 
 def _refuse_leftover(path: Path) -> None:

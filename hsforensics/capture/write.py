@@ -24,6 +24,7 @@ from hsforensics.capture.manifest import (
     RequestTensors,
     file_sha256,
     is_capture,
+    nonsense,
     served_name,
     tensor_name,
     token_ids_sha256,
@@ -110,6 +111,8 @@ def _write_request(folder: Path, index: int, tensors: dict[str, Tensor]) -> Requ
 
 def _named_tensors(header: ManifestHeader, request: RequestTensors) -> dict[str, Tensor]:
     """Names and tensors of a request's file, after checking them against the header."""
+    if message := nonsense(header):
+        raise ValueError(message)
     rows, width = len(request.token_ids), header.hidden_size
     by_rank = (request.served, *request.ranks)
     slots = [len(served) for served in by_rank]

@@ -15,7 +15,9 @@ from hsforensics.states import State
 STATES: tuple[State, ...] = (0, 1, "mid:1", 2, "postnorm")
 
 
-def header(states: Sequence[State] = STATES, hidden_size: int = 4, served: int = 0, ranks: int = 1) -> ManifestHeader:
+def header(
+    states: Sequence[State] = STATES, hidden_size: int = 4, served: int = 0, ranks: int = 1, layers: int = 2
+) -> ManifestHeader:
     return ManifestHeader(
         kind="live" if served else "reference",
         engine="an engine",
@@ -26,7 +28,7 @@ def header(states: Sequence[State] = STATES, hidden_size: int = 4, served: int =
         target_wrapper="Wrapper",
         target_inner="Inner",
         target_config_sha256="0" * 64,
-        layers=2,
+        layers=layers,
         hidden_size=hidden_size,
         states=by_depth(states),
         served=served,

@@ -56,7 +56,7 @@ def test_every_tensor_comes_back_bit_for_bit(
     tmp_path: Path,
 ) -> None:
     shutil.rmtree(tmp_path / "cap", ignore_errors=True)
-    head = makers.header(tuple(states), hidden_size, served, ranks)
+    head = makers.header(tuple(states), hidden_size, served, ranks, layers=61)
     requests = [makers.request(count, head, dtype, seed, fc_input) for seed, count in enumerate(rows)]
     write_capture(tmp_path / "cap", head, iter(requests))
     found = open_capture(tmp_path / "cap")
@@ -175,9 +175,9 @@ def test_two_swapped_requests_are_noticed_without_reading_the_data(capture: Capt
 
 
 def test_a_request_that_lacks_a_promised_state_is_unfinished(capture: Capture) -> None:
-    edit_manifest(capture.path, states=[0, 1, "mid:1", 2, 3, "postnorm"])
+    edit_manifest(capture.path, states=[0, "mid:0", 1, "mid:1", 2, "postnorm"])
     found = open_capture(capture.path)
-    with pytest.raises(HsfError, match=r"state\.3") as caught:
+    with pytest.raises(HsfError, match=r"mid\.0") as caught:
         found.read(found.requests[0])
     assert caught.value.code == "capture-unfinished"
 
