@@ -31,8 +31,8 @@ def factory(config: dict[str, Any]) -> Hook | None:
 
     Args:
         config: ``spool``: directory to write into; ``point``: the hook point (see ``_RECORD``), such as ``state:3``;
-            ``rid_prefix``: record only requests whose id starts so; ``max_bytes``: bound on everything written;
-            ``every_rank``: ranks other than the first record what they serve, too.
+            ``rid_prefix``: record only requests whose id starts so; ``max_bytes``: bound on everything that the
+            first rank writes; ``every_rank``: the others record what they serve, too, ``rank_bytes`` each at most.
 
     Returns:
         The hook; ``None`` (SGLang then registers nothing) for a point that this rank does not record, and when the
@@ -63,7 +63,8 @@ _RECORDERS: dict[tuple[str, int], Recorder] = {}
 def _recorder(config: dict[str, Any], rank: int) -> Recorder:
     key = config["spool"], rank
     if key not in _RECORDERS:
-        _RECORDERS[key] = Recorder(Spool(key[0], int(config["max_bytes"])), config.get("rid_prefix", ""), rank)
+        bound = int(config["rank_bytes" if rank else "max_bytes"])
+        _RECORDERS[key] = Recorder(Spool(key[0], bound), config.get("rid_prefix", ""), rank)
     return _RECORDERS[key]
 
 

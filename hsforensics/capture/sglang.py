@@ -101,17 +101,26 @@ class LiveRecorder:
                     yield recorded
             if not done:
                 raise self.engine.failure(_silence(self.reader.complaints))
+            self.reader.forget()  # whatever comes late, or was never asked for, belongs to no later request
+            self._refuse_more_ranks()
 
     def _take(self, rid: str, token_ids: list[int], reply: dict[str, Any]) -> Recorded | None:
         others = [f"rank{rank}" for rank in range(1, self.ranks)]
         roles = ("target", *others, *(("drafter",) if self.drafting else ()))
         parts: dict[str, Part] = self.reader.take(rid, token_ids, roles, SPOOL_S)
+        self._refuse_more_ranks()
         if not parts.keys() >= {"target", *others}:
             return None
         target, drafter = parts["target"], parts.get("drafter")
         given = drafter.tensors.get("fc_given") if drafter else None
         tensors = request_of(target, drafter, [parts[name] for name in others])
         return Recorded(tensors, given, target.device, reply)
+
+    def _refuse_more_ranks(self) -> None:
+        """A sum over some of the ranks would be a sum of nothing."""
+        if more := sorted(rank for rank in self.reader.ranks if rank >= self.ranks):
+            message = f"runs rank {more[-1]}, and {self.ranks} ranks were asked for"
+            raise self.engine.failure(f"{message}: give its tensor-parallel size as --tp, not as an engine argument")
 
 
 def batches(sequences: Sequence[Sequence[int]]) -> Iterator[tuple[int, list[list[int]]]]:
@@ -135,7 +144,7 @@ def _silence(complaints: str) -> str:
 
 @contextmanager
 def live_recorder(
-    target: Path, drafter: Path | None, layers: int, max_bytes: int, options: LiveOptions
+    target: Path, drafter: Path | None, layers: int, max_bytes: int, rank_bytes: int, options: LiveOptions
 ) -> Iterator[LiveRecorder]:
     """Start an engine that records; on leaving, its whole session is gone, and so is the scratch directory.
 
@@ -143,7 +152,8 @@ def live_recorder(
         target: The target's directory.
         drafter: The drafter's directory, or ``None``.
         layers: L of the target.
-        max_bytes: Bound on everything that hooks may write.
+        max_bytes: Bound on everything that the hooks of the first rank may write, and
+        rank_bytes: those of each other rank.
         options: How to start it.
 
     Raises:
@@ -156,7 +166,8 @@ def live_recorder(
     drafting = options.algorithm != "none" and drafter is not None
     try:
         argv = engine_argv(target, drafter, options, version)
-        hooks = hook_specs(spool, layers, max_bytes, middle=options.middle, every_rank=options.every_rank)
+        bounds = {"max_bytes": max_bytes, "rank_bytes": rank_bytes}
+        hooks = hook_specs(spool, layers, **bounds, middle=options.middle, every_rank=options.every_rank)
         with EngineProcess(options.python, argv, hooks, folder, START_S) as engine:
             yield LiveRecorder(engine, SpoolReader(spool), drafting, options.tp if options.every_rank else 1)
     finally:

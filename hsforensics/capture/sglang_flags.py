@@ -32,6 +32,10 @@ DRAFTING: Final = (
 """Chain drafting, which every version and device has; a later flag of the same name overrides it."""
 
 
+TP_FLAGS = ("--tp", "--tp-size", "--tensor-parallel-size")
+"""SGLang's names of the tensor-parallel size."""
+
+
 @dataclass(frozen=True)
 class LiveOptions:
     """How to start the engine.
@@ -55,6 +59,15 @@ class LiveOptions:
     extra: tuple[str, ...] = ()
     middle: bool = False
     every_rank: bool = False
+
+
+def other_tp(extra: Sequence[str], tp: int) -> str | None:
+    """The argument that gives an engine another tensor-parallel size than ``tp``, or ``None``."""
+    for place, argument in enumerate(extra):
+        name, joined, value = argument.partition("=")
+        if name in TP_FLAGS and (value if joined else " ".join(extra[place + 1 : place + 2])) != str(tp):
+            return argument
+    return None
 
 
 def installed_version(python: Path) -> str:
@@ -106,11 +119,12 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def hook_specs(
-    spool: Path, layers: int, max_bytes: int, *, middle: bool = False, every_rank: bool = False
+    spool: Path, layers: int, max_bytes: int, *, rank_bytes: int = 0, middle: bool = False, every_rank: bool = False
 ) -> list[dict[str, Any]]:
     """Specs for ``--forward-hooks``: one for each hook point, since a hook is not told which module called it.
 
     A pattern with ``*`` in front also finds language models inside of wrappers. The same specs are put on the drafter.
+    The first rank may write ``max_bytes``; with ``every_rank``, each other one ``rank_bytes``.
     """
     points = {
         "embed": ("embed_tokens",),
@@ -124,7 +138,8 @@ def hook_specs(
     patterns = {point: [f"{start}{name}" for name in names for start in _STARTS] for point, names in points.items()}
     patterns["model"] = ["model", "language_model.model"]
     patterns["logits"] = ["logits_processor", "*.logits_processor"]
-    common = {"spool": str(spool), "rid_prefix": RID_PREFIX, "max_bytes": max_bytes, "every_rank": every_rank}
+    common = {"spool": str(spool), "rid_prefix": RID_PREFIX, "max_bytes": max_bytes}
+    common |= {"every_rank": every_rank, "rank_bytes": rank_bytes}
     return [_spec(point, names, common) for point, names in patterns.items()]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -32,9 +33,15 @@ class Part:
 
 @dataclass
 class SpoolReader:
-    """Takes parts out of a spool directory; a file that was read is removed, so the disk holds few at any time."""
+    """Takes parts out of a spool directory; a file that was read is removed, so the disk holds few at any time.
+
+    Attributes:
+        folder: The directory.
+        ranks: Ranks other than the first that wrote anything so far.
+    """
 
     folder: Path
+    ranks: set[int] = field(default_factory=set)
     _held: dict[tuple[str, ...], Part] = field(default_factory=dict)
 
     def take(self, rid: str, token_ids: Sequence[int], roles: Sequence[str], timeout_s: float) -> dict[str, Part]:
@@ -55,6 +62,11 @@ class SpoolReader:
             if all(role in found for role in roles) or time.monotonic() > deadline:
                 return found
             time.sleep(_POLL_S)
+
+    def forget(self) -> None:
+        """Drop every part that was written so far and not taken."""
+        self._read_all()
+        self._held.clear()
 
     @property
     def complaints(self) -> str:
@@ -78,6 +90,7 @@ class SpoolReader:
         for file in sorted(self.folder.glob(f"*{SUFFIX}")):
             part = _read_part(file)
             self._held[(file.name,)] = part
+            self.ranks.update(map(int, re.findall(r"^rank(\d+)$", part.role)))
             file.unlink()
 
 

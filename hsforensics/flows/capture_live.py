@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from hsforensics.capture.manifest import ManifestHeader, RequestTensors
+from hsforensics.capture.manifest import ManifestHeader, RequestTensors, served_name, tensor_name
 from hsforensics.capture.store import write_capture
 from hsforensics.capture.write import refuse_occupied
 from hsforensics.dumps import open_dumps
@@ -48,6 +48,7 @@ class _Session:
         """Replay everything; each request is checked against itself as it comes."""
         sequences = [token_ids.tolist() for token_ids in self.tokens.sequences]
         for done, one in enumerate(self.recorder.replay(sequences, self.new_tokens), start=1):
+            _refuse_misshapen(self, one.tensors)
             fc = [value for value in (one.tensors.fc_input, one.given) if value is not None]
             self.check.add(one.tensors.served, one.tensors.states, fc, one.tensors.ranks)
             self.replies.append(one.reply)
@@ -109,7 +110,7 @@ def capture_live(
     from hsforensics.capture.sglang import live_recorder
     from hsforensics.capture.sglang_flags import LiveOptions
 
-    _refuse_wishes(algorithm, drafter, tp, every_rank=every_rank)
+    _refuse_wishes(algorithm, drafter, tp, engine_args, every_rank=every_rank)
     refuse_occupied(out, force=force)
     source = open_dumps(dumps)
     files = load_target(target)
@@ -117,11 +118,14 @@ def capture_live(
     middle = middle or every_rank
     tensors = files.layers * (2 if middle else 1) + 2 + _SLOTS * (tp if every_rank else 1)
     refuse_full_disk(out, tokens.rows, tensors, files.hidden_size, _WIDEST)
-    bound = tokens.rows * tensors * files.hidden_size * _WIDEST * 2 + (1 << 20)
+    first, other = (
+        tokens.rows * count * files.hidden_size * _WIDEST * 2 + (1 << 20)
+        for count in (files.layers * (2 if middle else 1) + 2 + _SLOTS, _SLOTS)
+    )
     options = LiveOptions(
         engine_python, algorithm, tp, dtype, None if device == "auto" else device, engine_args, middle, every_rank
     )
-    with live_recorder(target, drafter, files.layers, bound, options) as recorder:
+    with live_recorder(target, drafter, files.layers, first, other, options) as recorder:
         session = _Session(tokens, files, recorder, new_tokens, progress, drafter)
         header, requests = _headed(session)
         capture = write_capture(out, header, requests, force=force)
@@ -129,11 +133,18 @@ def capture_live(
     return capture_result(capture, tokens, source, tuple(findings), drafter)
 
 
-def _refuse_wishes(algorithm: Algorithm, drafter: Path | None, tp: int, *, every_rank: bool) -> None:
+def _refuse_wishes(
+    algorithm: Algorithm, drafter: Path | None, tp: int, engine_args: tuple[str, ...], *, every_rank: bool
+) -> None:
+    from hsforensics.capture.sglang_flags import other_tp
+
     if algorithm != "none" and drafter is None:
         raise HsfError("usage", "--draft", f"{algorithm} serves a drafter", "add --draft DRAFTER, or --algorithm none")
     if every_rank and tp < 2:
         raise HsfError("usage", "--every-rank", f"with --tp {tp} there is one rank only", "add --tp 2 or more")
+    if every_rank and (argument := other_tp(engine_args, tp)):
+        message = f"{argument} gives the engine other ranks than the {tp} that are to be recorded"
+        raise HsfError("usage", "--engine-arg", message, "give the tensor-parallel size as --tp alone")
 
 
 def _headed(session: _Session) -> tuple[ManifestHeader, Iterator[RequestTensors]]:
@@ -148,6 +159,18 @@ def _headed(session: _Session) -> tuple[ManifestHeader, Iterator[RequestTensors]
             yield one.tensors
 
     return header, requests()
+
+
+def _refuse_misshapen(session: _Session, tensors: RequestTensors) -> None:
+    """What was recorded must have a row for each token, on every rank, before anything is compared."""
+    shape = (len(tensors.token_ids), session.target.hidden_size)
+    named = {tensor_name(state): value for state, value in tensors.states.items()}
+    for rank, served in enumerate((tensors.served, *tensors.ranks)):
+        named |= {served_name(slot, rank): value for slot, value in enumerate(served)}
+    for name, value in named.items():
+        if tuple(value.shape) != shape or not value.is_floating_point():
+            got = f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
+            raise session.recorder.engine.failure(f"recorded {name} as {got}, where floats {list(shape)} were due")
 
 
 def _refuse_change(session: _Session, header: ManifestHeader, one: Recorded) -> None:

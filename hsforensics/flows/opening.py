@@ -16,6 +16,7 @@ from hsforensics.flows.drafter_check import check_drafter
 from hsforensics.flows.drafter_side import read_drafter_side
 from hsforensics.flows.fingerprint import fingerprint_bank, fingerprint_dumps, sketched_inputs
 from hsforensics.flows.fingerprint_file import Described, is_fingerprint
+from hsforensics.flows.more_captures import open_rank, open_repeat
 from hsforensics.flows.target_check import check_header, check_target
 from hsforensics.models.target import load_target
 from hsforensics.states import Channel, Finding, Sample, State
@@ -58,8 +59,8 @@ def open_inputs(
         opened,
         samples,
         bank,
-        repeats=open_capture(repeat) if repeat else None,
-        ranks=tuple(open_capture(rank) for rank in ranks),
+        repeats=open_repeat(repeat, bank, made.width if made else None) if repeat else None,
+        ranks=tuple(open_rank(rank, bank) for rank in ranks),
         target=model,
         drafter=side,
         width=made.width if made else None,

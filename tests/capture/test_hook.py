@@ -102,11 +102,13 @@ class Target(nn.Module):
         return result
 
 
-def hooked(target: nn.Module, folder: Path, max_bytes: int = 1 << 20, *, every_rank: bool = False) -> None:
+def hooked(
+    target: nn.Module, folder: Path, max_bytes: int = 1 << 20, *, rank_bytes: int = 1 << 20, every_rank: bool = False
+) -> None:
     """Put the hooks on as SGLang does: a factory call for each spec, patterns over module names."""
     from fnmatch import fnmatch
 
-    for spec in hook_specs(folder, LAYERS, max_bytes, every_rank=every_rank):
+    for spec in hook_specs(folder, LAYERS, max_bytes, rank_bytes=rank_bytes, every_rank=every_rank):
         made = hook.factory(spec["config"])
         assert made is not None or every_rank
         for name, module in target.named_modules():
@@ -215,7 +217,7 @@ def test_another_rank_records_what_it_serves_only_when_asked_and_nothing_of_its_
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_rank", lambda: 2)
     configs = {
-        every: [spec["config"] for spec in hook_specs(tmp_path, LAYERS, 1 << 20, every_rank=every)]
+        every: [spec["config"] for spec in hook_specs(tmp_path, LAYERS, 1 << 20, rank_bytes=1 << 20, every_rank=every)]
         for every in (False, True)
     }
     assert [hook.factory(config) for config in configs[False]] == [None] * len(configs[False])
@@ -257,3 +259,30 @@ def test_a_drafter_in_the_same_process_is_told_from_the_target(target: Target, t
     parts = SpoolReader(tmp_path).take("hsf-0", [3, 1, 4], ("target", "drafter"), 5)
     assert torch.equal(parts["drafter"].tensors["fc_input"], joined)
     assert "fc_input" not in parts["target"].tensors
+
+
+@pytest.mark.parametrize(("rank", "bounds"), [(0, (10, 1 << 20)), (1, (1 << 20, 10)), (3, (1 << 20, 10))])
+def test_each_rank_keeps_to_its_own_bound(
+    rank: int, bounds: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: rank)
+    target = Target()
+    hooked(target, tmp_path, bounds[0], rank_bytes=bounds[1], every_rank=True)
+    target(torch.tensor([1, 2]), batch([2], ["hsf-0"]))
+    hook._RECORDERS[str(tmp_path), rank].spool.drain(5)
+    assert [file.name for file in tmp_path.iterdir()] == ["complaints.txt"]
+    assert "only 10 more" in SpoolReader(tmp_path).complaints
+
+
+def test_what_nobody_took_is_forgotten(target: Target, tmp_path: Path) -> None:
+    """Parts of requests that were given up, or of ranks that nobody asked for, must not pile up in memory."""
+    reader = SpoolReader(tmp_path)
+    target(torch.tensor([1, 2, 5, 6]), batch([2, 2], ["hsf-0", "hsf-1"]))
+    assert set(reader.take("hsf-0", [1, 2], ("target",), 5)) == {"target"}
+    hook._RECORDERS[str(tmp_path), 0].spool.drain(5)
+    reader.forget()
+    assert (reader._held, list(tmp_path.iterdir())) == ({}, [])
+    assert reader.take("hsf-1", [5, 6], ("target",), 0) == {}
+    target(torch.tensor([7, 8]), batch([2], ["hsf-2"]))
+    assert set(reader.take("hsf-2", [7, 8], ("target",), 5)) == {"target"}

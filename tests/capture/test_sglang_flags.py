@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hsforensics.capture.sglang_flags import LiveOptions, engine_argv, hook_specs, installed_version
+from hsforensics.capture.sglang_flags import LiveOptions, engine_argv, hook_specs, installed_version, other_tp
 from hsforensics.errors import HsfError
 from tests.flows.test_capture_live import FAKE
 
@@ -88,3 +88,11 @@ def test_an_interpreter_that_is_none_is_named() -> None:
     with pytest.raises(HsfError) as caught:
         installed_version(Path("/no/such/python"))
     assert caught.value.code == "not-found"
+
+
+@pytest.mark.parametrize("name", ["--tp", "--tp-size", "--tensor-parallel-size"])
+def test_an_argument_that_gives_another_number_of_ranks_is_found(name: str) -> None:
+    assert other_tp((f"{name}=4",), 2) == f"{name}=4"
+    assert other_tp(("--x", name, "4"), 2) == name
+    assert other_tp((name,), 2) == name
+    assert other_tp((f"{name}=2", name, "2", "--tp-sizes=4", "--dp-size=4"), 2) is None

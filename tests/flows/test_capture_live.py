@@ -104,6 +104,30 @@ def test_every_rank_of_one_is_refused_before_the_engine_starts(dumps: Path, targ
     assert (caught.value.code, caught.value.exit_code) == ("usage", 2)
 
 
+@pytest.mark.parametrize("argument", [("--tp-size=4",), ("--tp", "4"), ("--tensor-parallel-size=3",)])
+def test_another_number_of_ranks_in_an_engine_argument_is_refused(
+    dumps: Path, target: Path, argument: tuple[str, ...]
+) -> None:
+    with pytest.raises(HsfError, match="gives the engine other ranks than the 2") as caught:
+        capture_live(dumps, target, target, dumps.parent / "cap", tp=2, every_rank=True, engine_args=argument)
+    assert (caught.value.code, caught.value.where) == ("usage", "--engine-arg")
+
+
+@pytest.mark.parametrize(
+    ("mood", "words"),
+    [
+        ("short", r"recorded rank1\.served\.1 as float32 \[\d+, 32\], where floats \[\d+, 32\] were due"),
+        ("narrow", r"recorded rank1\.served\.1 as float32 \[5, 31\], where floats \[5, 32\] were due"),
+        ("more-ranks", "runs rank 3, and 2 ranks were asked for"),
+    ],
+)
+def test_ranks_that_cannot_be_added_up_are_an_engine_failure(dumps: Path, target: Path, mood: str, words: str) -> None:
+    with pytest.raises(HsfError, match=words) as caught:
+        capture(dumps, target, mood=mood, tp=2, every_rank=True)
+    assert caught.value.code == "engine-failed"
+    assert not (dumps.parent / "cap").exists()
+
+
 @pytest.mark.parametrize(
     ("mood", "code"), [("off-bank", "served-off-bank"), ("shuffled", "fc-input-differs")], ids=["bank", "fc"]
 )

@@ -64,8 +64,12 @@ class Target(nn.Module):
         aux = [value * 3 for value in aux] if mood == "off-bank" else aux
         if mood == "shares":  # each rank holds its own part of the second state
             aux[1] = aux[1] * (0.9, 1.3)[rank]
+        if mood == "short" and rank:
+            aux[1] = aux[1][:-1]
+        if mood == "narrow" and rank:
+            aux[1] = aux[1][:, :-1]
         self.logits_processor(input_ids, hidden, None, batch, aux)
-        return torch.cat(aux, 1)
+        return None if rank else torch.cat(aux, 1)
 
 
 class DrafterModel(nn.Module):
@@ -111,7 +115,8 @@ class Engine:
         self.target = Target(config)
         self.drafter = Drafter(config) if server_args.speculative_draft_model_path else None
         hook(self.target, server_args.forward_hooks)
-        self.ranks = [self._rank(config, rank) for rank in range(1, server_args.tp_size)]
+        ranks = server_args.tp_size + 2 * (server_args.mood == "more-ranks")
+        self.ranks = [self._rank(config, rank) for rank in range(1, ranks)]
         if self.drafter:
             hook(self.drafter, server_args.forward_hooks)
 
