@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hsforensics.flows.health_findings import health_findings
 from hsforensics.matching.distance import median_norm
+from hsforensics.matching.groups import Held
 from hsforensics.matching.health import HealthIssue, check_channel, rows_where, useless_rows
 from hsforensics.matching.hypotheses.case import Explanation
 from hsforensics.matching.identify import Match
@@ -29,6 +30,8 @@ class Evidence:
     Attributes:
         tables: (number of the pair, [rows, S] distances to every state) for each sample that could be compared.
         explanation: The transform that makes it of a state, when it is none.
+        factor: Constant factor of a match, where it is not 1.
+        held: Number of the pair -> what the channel holds in it, judged alone.
     """
 
     index: int
@@ -43,6 +46,8 @@ class Evidence:
     tables: tuple[tuple[int, Tensor], ...] = ()
     explanation: Explanation | None = None
     agreement: float | None = None
+    factor: float | None = None
+    held: Mapping[int, Held] = field(default_factory=dict)
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,19 +11,15 @@ from hsforensics.flows.bank import Bank
 from hsforensics.flows.bank_check import missing_states
 from hsforensics.flows.channel_log import Evidence
 from hsforensics.flows.pairing import Pair
-from hsforensics.matching.counterparts import Counterparts, counterparts
+from hsforensics.matching.agreement import DISAGREE_SHARE
+from hsforensics.matching.counterparts import EQUAL, Counterparts, counterparts
+from hsforensics.matching.groups import some
 from hsforensics.matching.verdict import Judgement
 from hsforensics.results import Prediction
 from hsforensics.states import Finding, Wiring, state_order
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-PAIRS = 4
-"""Samples over which dump and served channels are compared directly."""
-
-EQUAL = 0.02
-"""With an incomplete bank, channels that agree directly must be this near: neighbouring states are not."""
 
 NOT_ALIGNED = (
     *("rows-disagree", "rows-foreign", "set-mixed", "rows-stale", "rows-constant", "rows-duplicate", "ranks-disagree"),
@@ -58,36 +54,56 @@ def counterpart_findings(
     """
     if len(trained) != len(served) or _whole(known):
         return []
-    found = _directly(pairs, trained, bank)
+    fitting = _fitting(pairs, trained, bank)
+    found = counterparts(_both_sides(fitting, trained, bank)) if fitting else None
     if found is not None and missing_states(bank.manifest) and max(found.distances, default=1.0) > EQUAL:
         return []  # neighbours are as near as this, and the bank does not say that these are none
     if found is None or not found.sure:
         return []
-    farthest = max(found.distances)
-    evidence = f"largest distance of a pair {farthest:.3g}, assignment {list(found.order)}"
     if found.straight:
-        how = "equals" if farthest <= EQUAL else "is nearest to"
-        message = f"every served channel {how} the trained channel of its slot"
-        return [finding("counterparts-agree", "served", message, evidence)]
+        return [_agreeing(found, [(pair.sample.name, pair.rows) for pair in fitting])]
+    evidence = f"largest distance of a pair {max(found.distances):.3g}, assignment {list(found.order)}"
     order = ", ".join(str(slot) for slot in found.order)
     message = f"the engine feeds the trained states in another order: trained slots are served in slots {order}"
     return [finding("channel-order", "served", message, evidence)]
+
+
+def _agreeing(found: Counterparts, samples: Sequence[tuple[str, int]]) -> Finding:
+    """In how many rows and samples the two sides agree, slot by slot; a warning where not in all samples."""
+    farthest = max(found.distances)
+    how, shares = ("equals", found.equal) if farthest <= EQUAL else ("is nearest to", found.near)
+    agreeing = sum(share * rows for share, (_, rows) in zip(shares, samples, strict=True))
+    share = agreeing / max(1, sum(rows for _, rows in samples))
+    apart = [name for (name, _), part in zip(samples, shares, strict=True) if 1.0 - part > DISAGREE_SHARE]
+    message = f"every served channel {how} the trained channel of its slot"
+    counted = f"{len(samples) - len(apart)} of {len(samples)} samples"
+    evidence = f"in {share:.1%} of the rows, in {counted}; median distance of the farthest pair {farthest:.3g}"
+    if not apart:
+        return finding("counterparts-agree", "served", message, evidence)
+    message += f" in {counted} only, not in {some(apart)}"
+    return finding("counterparts-agree", "served", message, evidence, severity="warning")
 
 
 def _whole(known: tuple[Wiring | None, Wiring | None]) -> bool:
     return all(side is not None and None not in side for side in known)
 
 
-def _directly(pairs: Sequence[Pair], trained: Sequence[Evidence], bank: Bank) -> Counterparts | None:
-    samples: list[tuple[list[Tensor], list[Tensor]]] = []
+def _fitting(pairs: Sequence[Pair], trained: Sequence[Evidence], bank: Bank) -> list[Pair]:
+    """The samples whose channels have the shape that they should have."""
     width = bank.manifest.hidden_size
-    for pair in pairs[:PAIRS]:
-        rows = len(pair.sample.token_ids)
-        ours = [pair.sample.channels[item.index].values for item in trained]
-        if all(values.shape == (rows, width) for values in ours):
-            theirs = [pair.theirs(channel.values) for channel in bank.read(pair.request).served]
-            samples.append(([pair.ours(values) for values in ours], theirs))
-    return counterparts(samples) if samples else None
+    return [
+        pair
+        for pair in pairs
+        if all(pair.sample.channels[item.index].values.shape == (len(pair.sample.token_ids), width) for item in trained)
+    ]
+
+
+def _both_sides(
+    pairs: Sequence[Pair], trained: Sequence[Evidence], bank: Bank
+) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
+    for pair in pairs:
+        ours = [pair.ours(pair.sample.channels[item.index].values) for item in trained]
+        yield ours, [pair.theirs(channel.values) for channel in bank.read(pair.request).served]
 
 
 def served_deeper(predicted: Prediction | None, served: Wiring | None) -> list[Finding]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hsforensics.findings import finding
 from hsforensics.flows.bank import Bank, BankRequest
 from hsforensics.flows.bank_check import missing_states
+from hsforensics.flows.by_sample import files_by_sample
 from hsforensics.flows.channel_log import ChannelLog, Evidence
 from hsforensics.flows.embedding_lag import known_tokens, lagged_embedding
 from hsforensics.flows.first_values import with_first_values
@@ -15,12 +17,14 @@ from hsforensics.flows.health_findings import SERVED_PREFIX
 from hsforensics.flows.memory_bank import MemoryBank
 from hsforensics.flows.pairing import Pair
 from hsforensics.flows.repeats import Repeats
+from hsforensics.matching.agreement import DISAGREE_SHARE
 from hsforensics.matching.cheap import CheapRows, cheap_rows, identify_cheaply
 from hsforensics.matching.distance import distance_tables, relative_distance
 from hsforensics.matching.floats import computable
-from hsforensics.matching.identify import Match, best_state, capped, gap_of, identify
+from hsforensics.matching.identify import Match, best_state, capped, gap_of, identify, off_bank
+from hsforensics.matching.self_check import rows_off_bank
 from hsforensics.models.target import Target
-from hsforensics.states import Channel, Sample, State
+from hsforensics.states import Channel, Sample, State, is_middle, show_state
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,19 +34,26 @@ GAP_PAIRS = 4
 _NO_ROWS = Match("unreadable", note="no sample has usable rows of this channel")
 
 
-def files_evidence(samples: Sequence[Sample], target: Target, repeats: Repeats) -> list[Evidence]:
-    """Evidence for every dump channel from the target's files alone: embedding rows and final norm."""
+def files_evidence(samples: Sequence[Sample], target: Target, repeats: Repeats, seed: int) -> list[Evidence]:
+    """Evidence for every dump channel from the target's files alone: embedding rows and final norm.
+
+    Args:
+        samples: With equally many channels each.
+        target: The target's files.
+        repeats: Of the samples: copies do not count.
+        seed: Seed of the bootstrap.
+    """
     gain = target.norm_weight()  # [H]
     logs = [ChannelLog(channel) for channel in samples[0].channels]
-    seen: list[list[CheapRows]] = [[] for _ in logs]
+    seen: list[dict[int, CheapRows]] = [{} for _ in logs]
     for number, sample in enumerate(samples):
         known = known_tokens(sample.token_ids, target.vocab_size)  # [T]
         rows = target.embedding_rows(sample.token_ids[known])  # [T', H]
         for log, parts, channel in zip(logs, seen, sample.channels, strict=True):
             counts = repeats.counts(number, served=False)
             if log.admit(channel, sample.name, sample.token_ids, target.hidden_size, counts=counts):
-                parts.append(cheap_rows(channel.values[known], rows, gain))
-    matches = [identify_cheaply(parts) if parts else _NO_ROWS for parts in seen]
+                parts[number] = cheap_rows(channel.values[known], rows, gain)
+    matches = [identify_cheaply(list(parts.values())) if parts else _NO_ROWS for parts in seen]
 
     def row_of(state: State, row: int) -> Tensor | None:
         ids = samples[0].token_ids[row : row + 1]
@@ -50,7 +61,10 @@ def files_evidence(samples: Sequence[Sample], target: Target, repeats: Repeats) 
         return target.embedding_rows(ids)[0] if usable else None
 
     closed = [log.close(match, row_of) for log, match in zip(logs, matches, strict=True)]
-    return [lagged_embedding(item, samples, target) for item in closed]
+    return [
+        files_by_sample(item, lagged_embedding(item, samples, target), parts, samples, target, seed)
+        for item, parts in zip(closed, seen, strict=True)
+    ]
 
 
 class Yardsticks:
@@ -69,7 +83,7 @@ class Yardsticks:
         self._gaps: dict[State, float] = {}
 
     def gap(self, state: State) -> float:
-        """Median distance of a state to its nearest other state (see ``identify``)."""
+        """Median distance of a state to its nearest rival (see ``identify`` and ``rivals_of``)."""
         if state not in self._gaps:
             self._gaps[state] = _middle([self._gap_in(request, state) for request in self._requests])
         return self._gaps[state]
@@ -84,8 +98,18 @@ class Yardsticks:
         return _middle(distances) if distances else None
 
     def _gap_in(self, request: BankRequest, state: State) -> float:
-        others = (request.state(other) for other in self._states if other != state)
+        others = (request.state(other) for other in rivals_of(state, self._states) if other != state)
         return gap_of(request.state(state), others)
+
+
+def rivals_of(best: State, states: Sequence[State]) -> tuple[State, ...]:
+    """The states that a channel might be, given the nearest of all.
+
+    Middle states count when one of them is the nearest. Otherwise they do not, or recording them would turn channels
+    that noise moves by a quarter of a layer from matches into strangers; ``lean`` tells what lies on the way to one.
+    """
+    middle = is_middle(best)
+    return tuple(state for state in states if middle or not is_middle(state))
 
 
 def _middle(values: list[float]) -> float:
@@ -187,14 +211,31 @@ def _close(
     best = best_state(tables, states) if tables else None
     if best is None:
         return log.close(_NO_ROWS, row_of)
-    match = identify(tables, states, yardsticks.gap(best), seed, yardsticks.floor(best))
+    rivals = rivals_of(best, states)
+    columns = [states.index(state) for state in rivals]
+    tables = [table[:, columns] for table in tables]
+    match = identify(tables, rivals, yardsticks.gap(best), seed, yardsticks.floor(best))
     match = capped(match) if missing_states(bank.manifest) else match
     if not (isinstance(bank, MemoryBank) and bank.sketched):
-        return log.close(match, row_of)
+        one_pass = served and bank.manifest.kind == "live"
+        apart = rows_off_bank(tables, rivals.index(best), log.channel.values.dtype) if one_pass else 0.0
+        return log.close(match, row_of) if apart <= DISAGREE_SHARE else _off_bank(log, match, apart, row_of)
     if match.identity == "exact":
         match = replace(match, identity="match", note="equal fingerprints, which cannot prove equal bits")
     closed = log.close(match, row_of)
     return with_first_values(closed, pairs[0], request, log.channel.claim, served=served)
+
+
+def _off_bank(log: ChannelLog, match: Match, share: float, row_of: Callable[[State, int], Tensor | None]) -> Evidence:
+    """A served channel that the bank of its own pass does not hold: near a state is not enough there."""
+    closed = log.close(off_bank(match, share), row_of)
+    if match.known is None:
+        return closed
+    message = f"{closed.label} is not {show_state(match.state)} of its own pass, though nearest to it"
+    evidence = (
+        f"{share:.0%} of {match.tokens} rows are farther than rounding explains, the median by {match.distance:.3g}"
+    )
+    return replace(closed, findings=(*closed.findings, finding("served-off-bank", closed.label, message, evidence)))
 
 
 def _by_unit(log: ChannelLog, repeats: Repeats, *, served: bool) -> list[Tensor]:

@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING
 from hsforensics.findings import finding
 from hsforensics.flows.bank import Bank
 from hsforensics.flows.bank_check import missing_states
+from hsforensics.flows.by_sample import hold_clearly, hold_each, with_samples
 from hsforensics.flows.channel_log import Evidence
-from hsforensics.flows.evidence import Yardsticks, pair_channels
+from hsforensics.flows.evidence import Yardsticks, pair_channels, rivals_of
 from hsforensics.flows.pairing import Pair
 from hsforensics.matching.agreement import DISAGREE_SHARE, Partly, describe_rows, held_in_part, rows_away
 from hsforensics.matching.distance import scaled_distance
 from hsforensics.matching.floats import computable
+from hsforensics.matching.groups import some, state_in_sample
 from hsforensics.matching.hypotheses.case import Case, Explanation
 from hsforensics.matching.hypotheses.origin import FOREIGN_SHARE, origins
 from hsforensics.matching.hypotheses.search import SCALE_NOISE
-from hsforensics.matching.hypotheses.table import explain
-from hsforensics.matching.identify import leaning
-from hsforensics.matching.lean import LEAN, Lean, neighbours, strongest_lean
+from hsforensics.matching.hypotheses.table import explain, guess
+from hsforensics.matching.identify import Match, best_state, identify, leaning
+from hsforensics.matching.lean import LEAN, LEAN_SHARE, Lean, neighbours, strongest_lean
 from hsforensics.states import Finding, State, show_state
 
 if TYPE_CHECKING:
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
 
 CASE_PAIRS = 6
 """Sequences that hypotheses are tried on: several, so that rows of one can be found in another."""
+
+SEARCHES = 6
+"""Samples of a channel, each judged alone, that are searched for a transform in vain; for others only those found for
+other samples are tried."""
 
 SCALED_SHARE = 0.5
 """A constant factor explains a match that is this much nearer, as a share of its distance, when divided by it."""
@@ -52,19 +58,46 @@ class Explainer:
         An incomplete bank explains nothing: what looks like a transform may be a state that is missing.
         """
         if missing_states(self.bank.manifest):
-            return list(items)
-        return [self._explain(item) for item in items]
+            return [replace(item, held=hold_clearly(item, self.bank.manifest.states)) for item in items]
+        return [self._by_sample(item, self._explain(item)) for item in items]
 
-    def _explain(self, item: Evidence) -> Evidence:
+    def _by_sample(self, item: Evidence, whole: Evidence) -> Evidence:
+        def explain_one(one: Evidence, before: Sequence[Evidence]) -> Evidence:
+            """What explained all samples, or one before, is tried first; a full search is made for a few samples."""
+            known = [other.explanation for other in (whole, *before) if other.explanation is not None]
+            in_vain = [other for other in before if other.match.known is None and other.explanation is None]
+            return self._explain(one, tuple(dict.fromkeys(known)), thorough=len(in_vain) < SEARCHES)
+
+        held = hold_each(item, self._alone, explain_one)
+        names = {number: self._name(number) for number in held}
+        return with_samples(item, whole, held, names, served=self.served)
+
+    def _alone(self, table: Tensor) -> tuple[Match, State | None]:
+        """The match of one sample ([T, S] distances), and the state that stands out in it, if one does."""
+        states = self.bank.manifest.states
+        best = best_state([table], states)
+        if best is None:
+            return Match("unreadable", note="no finite row to compare"), None
+        rivals = rivals_of(best, states)
+        rows = table[:, [states.index(state) for state in rivals]]
+        return identify([rows], rivals, self.yardsticks.gap(best), seed=0), state_in_sample(rows, rivals)
+
+    def _name(self, number: int) -> str:
+        return self.pairs[number].sample.name
+
+    def _explain(self, item: Evidence, guesses: Sequence[Explanation] = (), *, thorough: bool = True) -> Evidence:
         match = item.match
         if match.state is None or not item.tables:
             return item
+        again = guess(self._case(item), guesses) if guesses and match.identity != "exact" else None
+        if again is not None:
+            return self._noted(item, again)
         if match.identity in ("exact", "match"):
             lean = self._lean(item)
             if lean is None:
                 return self._scaled(self._rows_away(item))
             item = replace(item, match=leaning(match, lean))
-        found = explain(self._case(item))
+        found = explain(self._case(item)) if thorough else None
         if found is not None:
             return self._noted(item, found)
         partly = held_in_part([table for _, table in _finite(item)]) if match.identity == "none" else None
@@ -75,6 +108,8 @@ class Explainer:
             f"distance {found.distance:.3g} instead of {found.plain:.3g} to the nearest state: "
             f"explains {found.share:.0%} of the misfit"
         )
+        if found.sequences:
+            evidence += f"; rows of {some([self._name(number) for number in found.sequences])}"
         message = f"{item.label} holds {found.words}"
         share = min(1.0, max(0.0, found.share))
         notes = [
@@ -97,26 +132,44 @@ class Explainer:
         tokens = [self._tokens(number)[mask] for number, mask in _finite_rows(item)]
         which = describe_rows(partly.away, tokens)
         message = f"{item.label} holds {show_state(state)} in {partly.share:.0%} of its rows only, not in {which}"
-        notes = [
-            finding(
-                "rows-disagree", item.label, message, f"{item.match.tokens} rows compared", share=1.0 - partly.share
-            )
-        ]
-        case = self._case(item)
+        counts = {number: int(mask.sum()) for (number, _), mask in zip(item.tables, partly.away, strict=True)}
+        worst = sorted(counts, key=lambda number: -counts[number])
+        shown = some([f"{self._name(number)} {counts[number]}" for number in worst if counts[number]])
+        evidence = f"{item.match.tokens} rows compared; rows away: {shown}"
+        notes = [finding("rows-disagree", item.label, message, evidence, share=1.0 - partly.share)]
+        tables = dict(item.tables)
+        case = self._case(replace(item, tables=tuple((number, tables[number]) for number in worst)))
         source = origins(case, state) if len(case.values) else None
         if source is not None and source.elsewhere >= FOREIGN_SHARE * (1.0 - partly.share):
-            notes.append(finding("rows-foreign", item.label, f"{item.label} holds {source.words}", "nearest rows"))
+            held_by = f"nearest rows; in {some([self._name(number) for number in source.sequences])}"
+            notes.append(finding("rows-foreign", item.label, f"{item.label} holds {source.words}", held_by))
         return replace(item, agreement=partly.share, findings=(*item.findings, *notes))
 
     def _lean(self, item: Evidence) -> Lean | None:
         """Where a match lies on its way to another state, if it lies there rather than around its own."""
-        state, distance, gap = item.match.state, item.match.distance or 0.0, item.match.gap or 0.0
-        if state is None or distance < LEAN * gap:
+        state, distance = item.match.state, item.match.distance or 0.0
+        if state is None or item.match.identity == "exact" or self._near(item, state) > 1 - LEAN_SHARE:
             return None
-        near = neighbours(state, self.bank.manifest.states)
-        case = self._case(item, (state, *near))
-        scaled, _ = scaled_distance(case.values, case.bank[state])
-        return None if scaled <= SCALED_SHARE * distance else strongest_lean(case.values, state, case.bank)
+        values, bank = self._spread(item, (state, *neighbours(state, self.bank.manifest.states)))
+        scaled, _ = scaled_distance(values, bank[state])
+        return None if scaled < SCALED_SHARE * distance else strongest_lean(values, state, bank)
+
+    def _near(self, item: Evidence, state: State) -> float:
+        """Share of rows so near to their state that they cannot be on their way to another one."""
+        import torch
+
+        column = self.bank.manifest.states.index(state)
+        rows = torch.cat([table[:, column] for _, table in _finite(item)])
+        return float((rows < LEAN * (item.match.gap or 0.0)).float().mean())
+
+    def _spread(self, item: Evidence, wanted: Sequence[State]) -> tuple[Tensor, dict[State, Tensor]]:
+        """Rows of the channel, evenly from all sequences and all of their length, and states of the same rows."""
+        import torch
+
+        each = max(8, CASE_ROWS // len(item.tables))
+        picked = {n: torch.arange(self.pairs[n].rows)[:: max(1, self.pairs[n].rows // each)] for n, _ in item.tables}
+        values = torch.cat([self._rows(n, item)[rows] for n, rows in picked.items()])
+        return values, {s: torch.cat([self._bank_rows(n, s)[rows] for n, rows in picked.items()]) for s in wanted}
 
     def _scaled(self, item: Evidence) -> Evidence:
         """A match whose whole distance is a constant factor."""
@@ -129,7 +182,8 @@ class Explainer:
             return item
         message = f"{item.label} holds {show_state(item.match.state)} times {scale:.4g}"
         evidence = f"distance {distance:.3g} after dividing by it, {item.match.distance:.3g} before"
-        return replace(item, findings=(*item.findings, finding("scaled", item.label, message, evidence)))
+        note = finding("scaled", item.label, message, evidence)
+        return replace(item, factor=scale, findings=(*item.findings, note))
 
     def _tokens(self, number: int) -> Tensor:
         pair = self.pairs[number]
@@ -145,12 +199,12 @@ class Explainer:
         pair = self.pairs[number]
         return pair.theirs(self.bank.read(pair.request).state(state))
 
-    def _case(self, item: Evidence, wanted: Sequence[State] = ()) -> Case:
-        """The channel and the bank (or the states wanted of it) for some rows of a few sequences."""
+    def _case(self, item: Evidence) -> Case:
+        """The channel and the bank for some rows of a few sequences."""
         import torch
 
         numbers = [number for number, _ in item.tables[:CASE_PAIRS]]
-        states = wanted or self.bank.manifest.states
+        states = self.bank.manifest.states
         budget = CASE_ELEMENTS // (len(states) * max(1, self.bank.manifest.hidden_size))
         share = max(8, min(CASE_ROWS, budget) // len(numbers))
         counts = [min(share, self.pairs[number].rows) for number in numbers]
@@ -193,8 +247,8 @@ def explained_slots(ours: Sequence[Evidence], theirs: Sequence[Evidence]) -> lis
 
 
 def _unlike(one: Evidence, other: Evidence) -> bool:
-    if one.explanation is None:
-        return False
+    if one.explanation is None or one.explanation.mixed or (other.explanation is not None and other.explanation.mixed):
+        return False  # what is true of some samples only decides nothing
     if other.explanation is None:
         return other.match.known is not None
     return (one.explanation.kinds, one.explanation.state) != (other.explanation.kinds, other.explanation.state)

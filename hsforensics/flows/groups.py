@@ -2,39 +2,45 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 
 from hsforensics.findings import finding
 from hsforensics.flows.channel_log import Evidence
-from hsforensics.flows.pairing import Pair
 from hsforensics.flows.repeats import Repeats
-from hsforensics.matching.groups import group_samples, state_in_sample
+from hsforensics.matching.groups import NAMES, OPEN, group_samples
 from hsforensics.results import SampleGroup
-from hsforensics.states import Finding, State, show_wiring
+from hsforensics.states import Finding
 
 
-def sample_groups(
-    pairs: Sequence[Pair], trained: Sequence[Evidence], states: Sequence[State], repeats: Repeats
-) -> tuple[SampleGroup, ...]:
-    """Group the samples by the states that their channels clearly hold, each judged alone; copies as the original."""
-    held: dict[int, dict[int, State | None]] = defaultdict(dict)
-    for place, item in enumerate(trained):
-        for number, table in item.tables:
-            held[number][place] = state_in_sample(table, states)
+def sample_groups(names: Sequence[str], trained: Sequence[Evidence], repeats: Repeats) -> tuple[SampleGroup, ...]:
+    """Group the samples by what their channels hold, each judged alone; copies as the original.
+
+    Args:
+        names: Of the samples.
+        trained: Evidence of the dump's channels.
+        repeats: Of the samples.
+    """
     found = [
-        (pair.sample.name, tuple(held[original].get(place) for place in range(len(trained))))
-        for pair, original in zip(pairs, repeats.original, strict=True)
+        (name, tuple(item.held.get(original, OPEN) for item in trained))
+        for name, original in zip(names, repeats.original, strict=True)
     ]
-    return group_samples(item for item in found if any(state is not None for state in item[1]))
+    return group_samples(item for item in found if any(held.what is not None or held.excluded for held in item[1]))
 
 
-def group_findings(groups: Sequence[SampleGroup]) -> list[Finding]:
-    """One finding when there is more than one group."""
+def group_findings(groups: Sequence[SampleGroup], trained: Sequence[Evidence]) -> list[Finding]:
+    """One finding when there is more than one group: the channels that differ, and files of all but the largest group.
+
+    Args:
+        groups: Of the samples.
+        trained: Evidence of the dump's channels.
+    """
     if len(groups) < 2:
         return []
+    differing = [place for place in range(len(trained)) if len({group.holds[place] for group in groups}) > 1]
     shown = "; ".join(
-        f"{group.samples} samples hold {show_wiring(group.states)} ({', '.join(group.names)})" for group in groups
+        f"{group.samples} of {sum(other.samples for other in groups)} samples ({', '.join(group.names)}): "
+        + ", ".join(f"{trained[place].label} holds {group.holds[place]}" for place in differing)
+        for group in groups
     )
-    where = ", ".join(groups[-1].names)
+    where = ", ".join([name for group in groups[1:] for name in group.names][:NAMES])
     return [finding("set-mixed", where, f"the set was made by {len(groups)} rules", shown)]

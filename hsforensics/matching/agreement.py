@@ -97,7 +97,8 @@ def _by_place(away: Sequence[Tensor]) -> str | None:
     hit = [mask for mask in away if bool(mask.any())]
     firsts = [int(mask.int().argmax()) for mask in hit]
     if all(float(mask[first:].float().mean()) >= _PURE for mask, first in zip(hit, firsts, strict=True)):
-        return f"the last rows of {len(hit)} of {len(away)} sequences, from row {min(firsts)} on"
+        place = f"{len(hit)} of {len(away)} sequences"
+        return f"the last rows of {place}, from row {min(firsts)} on" if any(firsts) else f"all rows of {place}"
     ends = [len(mask) - int(mask.flip(0).int().argmax()) for mask in hit]
     if all(float(mask[:end].float().mean()) >= _PURE for mask, end in zip(hit, ends, strict=True)):
         return f"the first rows of {len(hit)} of {len(away)} sequences, up to row {max(ends) - 1}"

@@ -9,7 +9,7 @@ tell states 1 to L apart, nor from anything else.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hsforensics.matching.distance import relative_distance
@@ -97,6 +97,15 @@ def embedding_residual(values: Tensor, embedding_rows: Tensor) -> tuple[float, f
     """Median residual after the best constant scale, and the largest that rounding explains: two of [T, H]."""
     seen = cheap_rows(values, embedding_rows, embedding_rows.new_ones(embedding_rows.shape[1]))
     return (float(seen.residual.median()) if len(seen.residual) else float("inf")), seen.rounding
+
+
+def alone_cheaply(part: CheapRows) -> Match:
+    """``identify_cheaply`` for one sample, whose few rows rule postnorm out only when most of them do."""
+    match = identify_cheaply([part])
+    inside = ((part.rms - 1).abs() <= POSTNORM_TOLERANCE).float().mean()
+    if match.known is not None or float(inside) < 0.5:
+        return match
+    return replace(match, excluded=tuple(state for state in match.excluded if state != POSTNORM))
 
 
 def _rounding(values: Tensor) -> float:

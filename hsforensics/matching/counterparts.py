@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hsforensics.matching.distance import distance_tables
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 NEAR = 0.35
 """Counterparts agree within this median distance, and"""
+
+EQUAL = 0.02
+"""Counterparts are equal within this distance: neighbouring states are not."""
 
 STANDS_OUT = 0.5
 """within this share of the distance to any other channel."""
@@ -26,11 +29,15 @@ class Counterparts:
         order: For each dump channel the served channel assigned to it.
         distances: Median relative distance of each such pair.
         sure: Whether every pair is near and stands out.
+        equal: For each sample, the share of rows in which every pair lies within ``EQUAL``, and
+        near: within ``NEAR``.
     """
 
     order: tuple[int, ...]
     distances: tuple[float, ...]
     sure: bool
+    equal: tuple[float, ...] = ()
+    near: tuple[float, ...] = ()
 
     @property
     def straight(self) -> bool:
@@ -38,7 +45,7 @@ class Counterparts:
         return self.order == tuple(range(len(self.order)))
 
 
-def counterparts(samples: Sequence[tuple[Sequence[Tensor], Sequence[Tensor]]]) -> Counterparts:
+def counterparts(samples: Iterable[tuple[Sequence[Tensor], Sequence[Tensor]]]) -> Counterparts:
     """Assign served channels to dump channels with the least total distance.
 
     Args:
@@ -51,7 +58,18 @@ def counterparts(samples: Sequence[tuple[Sequence[Tensor], Sequence[Tensor]]]) -
         found.append(distance_tables(dump, served))  # n x [T, n]
     tables = [torch.cat([sample[i] for sample in found]) for i in range(len(found[0]))]
     cost = torch.stack([table.nanmedian(dim=0).values for table in tables])  # [n, n]
-    return assign(cost)
+    best = assign(cost)
+    worst = [_worst(sample, best.order) for sample in found]  # [T] each
+    equal, near = (tuple(float((rows <= limit).float().mean()) for rows in worst) for limit in (EQUAL, NEAR))
+    return replace(best, equal=equal, near=near)
+
+
+def _worst(tables: Sequence[Tensor], order: Sequence[int]) -> Tensor:
+    """The largest distance of a pair in each row: n x [T, n] -> [T]; infinite where it is no number."""
+    import torch
+
+    pairs = torch.stack([table[:, column] for table, column in zip(tables, order, strict=True)])  # [n, T]
+    return pairs.nan_to_num(nan=float("inf")).amax(dim=0)
 
 
 def assign(cost: Tensor) -> Counterparts:

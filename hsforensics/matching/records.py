@@ -117,7 +117,7 @@ def _record(item: ChannelFacts, other: ChannelFacts | None, has_served: bool) ->
         status=status,
         note=match.note,
         explanation=item.explanation.words if item.explanation else None,
-        explained=item.explanation.share if item.explanation else None,
+        explained=item.explanation.share if item.explanation and not item.explanation.mixed else None,
         agreement=item.agreement,
         noise_floor=match.floor,
     )

@@ -81,7 +81,7 @@ def _print_groups(result: CompareResult, out: Console) -> None:
         for group in result.groups:
             names = visible(", ".join(group.names))
             out.print(
-                f"group             {show_wiring(group.states)}: {plural(group.samples, 'sample')} ({names})",
+                f"group             [{', '.join(group.holds)}]: {plural(group.samples, 'sample')} ({names})",
                 markup=False,
             )
 

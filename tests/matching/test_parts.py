@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from hsforensics.matching.agreement import describe_rows, held_in_part, rows_away
 from hsforensics.matching.counterparts import assign, counterparts
 from hsforensics.matching.drift import drifting
-from hsforensics.matching.groups import group_samples
+from hsforensics.matching.groups import NOTHING, OPEN, Held, group_samples, multiple, plain, transformed
+from hsforensics.matching.hypotheses.case import Explanation
 from hsforensics.matching.identify import Match
-from hsforensics.matching.split import other_splits
 from hsforensics.states import State
 
 
@@ -88,17 +88,49 @@ def test_anything_else_is_no_drift(matches: list[Match]) -> None:
 
 
 def test_samples_are_grouped_by_what_they_hold_and_unknowns_join_in() -> None:
-    groups = group_samples([("a", (3, 6)), ("b", (4, 7)), ("c", (3, None)), ("d", (3, 6))])
-    assert [(group.states, group.samples, group.names) for group in groups] == [
-        ((3, 6), 3, ("a", "c", "d")),
-        ((4, 7), 1, ("b",)),
+    one, other = (plain(3), plain(6)), (plain(4), plain(7))
+    groups = group_samples([("a", one), ("b", other), ("c", (plain(3), OPEN)), ("d", one)])
+    assert [(group.states, group.samples, group.names, group.holds) for group in groups] == [
+        ((3, 6), 3, ("a", "c", "d"), ("state 3", "state 6")),
+        ((4, 7), 1, ("b",), ("state 4", "state 7")),
     ]
 
 
-def test_a_joined_tensor_is_cut_again_in_every_other_way() -> None:
-    states = [torch.randn(5, 6) for _ in range(4)]
-    woven = torch.stack(states, dim=2).flatten(1).chunk(4, dim=1)
-    assert any(all(map(torch.equal, pieces, states)) for _, pieces in other_splits(woven, 6))
-    wrong = torch.cat(states, dim=1).chunk(3, dim=1)
-    assert any(all(map(torch.equal, pieces, states)) for _, pieces in other_splits(wrong, 6))
-    assert list(other_splits([torch.randn(5, 7)], 6)) == []
+def lagged(scale: float = 1.0, lag: int = 1) -> Held:
+    return transformed(Explanation(("rows-lagged",), 3, "state 3, late", 0.0, 1.0, scale=scale, lag=lag))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (plain(3), plain(4)),
+        (plain(3), lagged()),
+        (plain(3), multiple(3, 1.1)),
+        (plain(3), NOTHING),
+        (lagged(), NOTHING),
+        (lagged(), lagged(lag=-1)),
+        (lagged(), lagged(scale=1.2)),
+        (plain(3, sure=False), plain(4, sure=False)),
+        (plain(0), Held(None, excluded=(0, "postnorm"))),
+    ],
+)
+def test_samples_that_certainly_hold_different_things_are_never_of_one_group(one: Held, other: Held) -> None:
+    assert [group.samples for group in group_samples([("a", (one,)), ("b", (other,))])] == [1, 1]
+    assert one.contradicts(other)
+    assert other.contradicts(one)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (plain(3), plain(3, sure=False)),
+        (lagged(scale=1.5), lagged(scale=1.6)),  # a factor is measured with some error
+        (lagged(), plain(3, sure=False)),  # near it, and not more
+        (plain(3), OPEN),
+        (NOTHING, OPEN),
+        (NOTHING, NOTHING),
+        (plain(4), Held(None, excluded=(0, "postnorm"))),
+    ],
+)
+def test_what_a_sample_leaves_open_makes_no_group_of_its_own(one: Held, other: Held) -> None:
+    assert [group.names for group in group_samples([("a", (other,)), ("b", (one,))])] == [("a", "b")]

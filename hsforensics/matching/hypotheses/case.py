@@ -20,6 +20,10 @@ RIVAL_SHARE = 0.5
 """within this share of the distance to the second-best explanation and to the nearest plain state."""
 
 
+MIXED = "set-mixed"
+"""Kind of an explanation that says only that samples differ; see ``hsforensics.flows.by_sample``."""
+
+
 @dataclass(frozen=True)
 class Case:
     """A channel that no state fits, with the bank for the same rows; rows of a few sequences one after another.
@@ -82,6 +86,7 @@ class Explanation:
         scale: Constant factor.
         lag: Row t holds token ``t - lag``.
         remedy: What to do, where the kinds' own remedies do not fit.
+        sequences: The sequences that it is about, where it is not about all.
     """
 
     kinds: tuple[str, ...]
@@ -92,6 +97,12 @@ class Explanation:
     scale: float = 1.0
     lag: int = 0
     remedy: str | None = None
+    sequences: tuple[int, ...] = ()
+
+    @property
+    def mixed(self) -> bool:
+        """Whether it is one thing in some samples and another in others."""
+        return self.kinds == (MIXED,)
 
     @property
     def share(self) -> float:

@@ -18,13 +18,15 @@ FOREIGN_SHARE = 0.2
 
 @dataclass(frozen=True)
 class Origins:
-    """For some state: which rows are found at another row, as shares of all rows, and how well they fit there."""
+    """For some state: which rows are found at another row, as shares of all rows, how well they fit there, and the
+    sequences that hold them, most such rows first."""
 
     state: State
     own: float
     elsewhere: float
     other_sequence: float
     distance: float
+    sequences: tuple[int, ...] = ()
 
     @property
     def words(self) -> str:
@@ -46,7 +48,9 @@ def origins(case: Case, state: State) -> Origins:
     other = moved & (case.sequences[nearest] != case.sequences)
     own = (here <= limit) & ~moved
     distance = float(there[moved].median()) if bool(moved.any()) else float("inf")
-    return Origins(state, _share(own), _share(moved), _share(other), distance)
+    counts = case.sequences[moved].bincount()
+    held_by = tuple(counts.argsort(descending=True, stable=True)[: int((counts > 0).sum())].tolist())
+    return Origins(state, _share(own), _share(moved), _share(other), distance, held_by)
 
 
 def _share(mask: Tensor) -> float:
@@ -59,4 +63,4 @@ def rows_elsewhere(case: Case) -> Explanation | None:
     best = max(found, key=lambda item: (round(item.own + item.elsewhere, 2), -item.distance))
     if best.elsewhere < FOREIGN_SHARE or best.own + best.elsewhere < 0.5:
         return None
-    return Explanation(("rows-foreign",), best.state, best.words, best.distance, case.plain)
+    return Explanation(("rows-foreign",), best.state, best.words, best.distance, case.plain, sequences=best.sequences)

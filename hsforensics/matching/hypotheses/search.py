@@ -11,6 +11,9 @@ from hsforensics.matching.hypotheses.case import Candidate, Case, Explanation, a
 SCALE_NOISE = 0.02
 """A factor within this of 1 is no scale: rounding does as much."""
 
+AS_WELL = 4.0
+"""Other rows are explained as well within twice the distance (``accepted`` halves what a rival has), and rounding."""
+
 
 @dataclass(frozen=True)
 class _Try:
@@ -42,6 +45,22 @@ def search(case: Case, candidates: Iterable[Candidate], lags: Sequence[int]) -> 
     if not accepted(best.distance, min(rivals, default=1.0), case.plain):
         return None
     return _explain(best, case.plain)
+
+
+def again(case: Case, candidates: Iterable[Candidate], known: Explanation) -> Explanation | None:
+    """An explanation by ``search`` of other rows of the same channel, if it explains these rows nearly as well."""
+    for candidate in candidates:
+        if candidate.state != known.state or not known.words.startswith(candidate.words):
+            continue
+        ours, theirs = case.lagged(known.lag)
+        if not len(ours):
+            continue
+        distance, scale = scaled_distance(case.values[ours], candidate.build()[theirs])
+        found = _explain(_Try(distance, scale, known.lag, candidate), case.plain)
+        near = accepted(distance, AS_WELL * known.distance + SCALE_NOISE, case.plain)
+        if near and found is not None and found.kinds == known.kinds:
+            return found
+    return None
 
 
 def _explain(best: _Try, plain: float) -> Explanation | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -11,7 +11,7 @@ from hsforensics.matching.hypotheses.case import Candidate, Case, Explanation
 from hsforensics.matching.hypotheses.families import branches, normed_states, plain_states
 from hsforensics.matching.hypotheses.origin import rows_elsewhere
 from hsforensics.matching.hypotheses.rotation import rotated
-from hsforensics.matching.hypotheses.search import search
+from hsforensics.matching.hypotheses.search import again, search
 from hsforensics.matching.hypotheses.stream import partial_sum
 from hsforensics.matching.hypotheses.unknown_gain import normed_with_unknown_gain
 
@@ -68,3 +68,9 @@ def explain(case: Case) -> Explanation | None:
         if best is not None and best.distance <= GOOD_FIT:
             break
     return best
+
+
+def guess(case: Case, known: Sequence[Explanation]) -> Explanation | None:
+    """The first of the explanations found for other rows of a channel that explains these as well; no search."""
+    found = (again(case, _everything(case), item) for item in known)
+    return next((item for item in found if item is not None), None)
