@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hsforensics.capture.manifest import ManifestHeader, is_capture
+from hsforensics.capture.manifest import ManifestHeader, is_capture, nonsense
 from hsforensics.capture.store import open_capture
 from hsforensics.dumps import DumpSet, open_dumps
 from hsforensics.dumps.layout import RawSample
@@ -160,12 +161,10 @@ def fingerprint_bank(path: Path, salt: str | None = None) -> tuple[MemoryBank, D
         HsfError: ``usage`` when it was made from dumps or under another salt; ``capture-foreign`` when it cannot be
             read.
     """
-    from pydantic import TypeAdapter
-
     described, stored = read_fingerprint(path, salt)
     if described.kind != "capture":
         raise HsfError("usage", path, "is the fingerprint of dumps, not of a capture", "give it as the first argument")
-    header = TypeAdapter(ManifestHeader).validate_python(described.header)
+    header = _header(path, described)
     count = len(header.states)
     requests = []
     for item in stored:
@@ -174,6 +173,29 @@ def fingerprint_bank(path: Path, salt: str | None = None) -> tuple[MemoryBank, D
         first = FirstValues(dict(zip(header.states, item.first[:count], strict=True)), tuple(item.first[count:]))
         requests.append(MemoryRequest(item.keys, states, served, item.places, first=first))
     return MemoryBank(path, reduced_header(header), requests, sketched=True), described
+
+
+def _header(path: Path, described: Described) -> ManifestHeader:
+    """The header of the capture that a fingerprint was made of; a stranger's, so checked like a capture's own."""
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        header = TypeAdapter(ManifestHeader).validate_json(json.dumps(described.header), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        message: str | None = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    else:
+        promised, held = (
+            (len(header.states) + header.served, header.hidden_size),
+            (len(described.labels), described.width),
+        )
+        differ = f"promises {promised[0]} channels {promised[1]} wide, and its labels {held[0]}, {held[1]} wide"
+        message = nonsense(header) or (differ if promised != held else None)
+        if message is None:
+            return header
+    raise HsfError(
+        "capture-foreign", path, f"the capture's header: {message}", "make it again with hsforensics fingerprint"
+    )
 
 
 def sketched_inputs(
