@@ -149,7 +149,7 @@ _KINDS = (
         "Name the engine, or give a live capture that was served with this very config.",
         (
             "hsforensics contract verify DRAFTER --engine ENGINE==VERSION",
-            "hsforensics contract verify DRAFTER CAPTURE",
+            "hsforensics contract verify DRAFTER LIVE",
         ),
     ),
     FindingKind(
