@@ -211,7 +211,7 @@ def _look(given: Inputs, device: str, seed: int) -> _Seen:
     trained = sides[0]
     served, apart = settle_ranks(pairs, bank, given.ranks, sides[1])
     groups = sample_groups([pair.sample.name for pair in pairs], trained, repeats)
-    structural = tuple(structure_findings(pairs, bank, trained))
+    structural = tuple(structure_findings(pairs, bank, trained, served))
     notes = [*structural, *all_findings(trained), *all_findings(served), *health, *group_findings(groups, trained)]
     notes += [*unpaired, *alignment_findings(pairs), *apart, *broken, *incomplete(bank)]
     return _Seen(trained, repeats, served, pairs, groups, structural, tuple(notes), bank, yardsticks)

@@ -1,4 +1,4 @@
-"""Channels whose shape does not fit: rows that belong to other tokens, and tensors cut at the wrong width."""
+"""Channels whose shape does not fit: rows that belong to other tokens, and tensors that were cut wrongly."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from hsforensics.findings import finding
 from hsforensics.flows.bank import Bank
 from hsforensics.flows.channel_log import Evidence
 from hsforensics.flows.pairing import Pair
+from hsforensics.flows.resplit import split_findings
 from hsforensics.matching.distance import distance_tables
 from hsforensics.matching.hypotheses.case import FARTHEST_FIT, RIVAL_SHARE
-from hsforensics.matching.split import other_splits
-from hsforensics.states import Channel, Finding, State, show_state, show_wiring
+from hsforensics.states import Channel, Finding, State, show_state
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,15 +21,16 @@ ROWS = 256
 """Rows compared to settle a shape."""
 
 
-def structure_findings(pairs: Sequence[Pair], bank: Bank, trained: Sequence[Evidence]) -> list[Finding]:
-    """Findings about dump channels that could not be compared, or that fit no state, because of their shape.
+def structure_findings(
+    pairs: Sequence[Pair], bank: Bank, trained: Sequence[Evidence], served: Sequence[Evidence]
+) -> list[Finding]:
+    """Findings about channels that could not be compared, or that fit no state, because of their shape.
 
     The first pair decides: a producer's fault of this kind shows in every sample.
     """
     pair = pairs[0]
     found = [note for channel in pair.sample.channels for note in _short(pair, bank, channel)]
-    lost = [item for item in trained if item.match.known is None and item.explanation is None]
-    return found + (list(_resplit(pair, bank)) if lost else [])
+    return found + split_findings(pair, bank, trained, served)
 
 
 def _short(pair: Pair, bank: Bank, channel: Channel) -> Iterator[Finding]:
@@ -74,20 +75,3 @@ def _best(values: Tensor, pair: Pair, bank: Bank, rows: Sequence[int]) -> tuple[
     medians = table.nanmedian(dim=0).values
     best = int(medians.nan_to_num(float("inf")).argmin())
     return float(medians[best]), states[best]
-
-
-def _resplit(pair: Pair, bank: Bank) -> Iterator[Finding]:
-    """Join all channels and cut them otherwise; every piece must then be near a state."""
-    channels = [channel.values for channel in pair.sample.channels]
-    if any(len(values) != len(pair.sample.token_ids) for values in channels):
-        return
-    start, theirs, count = pair.alignment.spans[0]
-    count = min(count, ROWS)
-    cut = [values[start : start + count] for values in channels]
-    for words, pieces in other_splits(cut, bank.manifest.hidden_size):
-        found = [_best(piece, pair, bank, range(theirs, theirs + count)) for piece in pieces]
-        if all(distance <= FARTHEST_FIT for distance, _ in found):
-            wiring = tuple(state for _, state in found)
-            message = f"the dump holds {words}: {show_wiring(wiring)}, cut wrongly"
-            evidence = f"largest distance of a piece {max(distance for distance, _ in found):.3g}"
-            yield finding("split-width", "dump", message, evidence)

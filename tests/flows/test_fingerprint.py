@@ -142,8 +142,9 @@ def test_sides_that_are_swapped_are_refused(tmp_path: Path) -> None:
     dump, bank = write_dump(world, tmp_path / "dump", TRUTH), write_bank(world, tmp_path / "bank")
     fingerprint(bank, tmp_path / "bank.fp")
     fingerprint(dump, tmp_path / "dump.fp")
-    for first, second in ((tmp_path / "bank.fp", bank), (dump, tmp_path / "dump.fp")):
-        with pytest.raises(HsfError, match="argument") as refused:
+    swapped = ((tmp_path / "bank.fp", bank, "DUMPS takes"), (dump, tmp_path / "dump.fp", "CAPTURE takes"))
+    for first, second, words in swapped:
+        with pytest.raises(HsfError, match=words) as refused:
             compare(first, second)
         assert refused.value.code == "usage"
 
