@@ -32,6 +32,7 @@ class Evidence:
         explanation: The transform that makes it of a state, when it is none.
         factor: Constant factor of a match, where it is not 1.
         held: Number of the pair -> what the channel holds in it, judged alone.
+        short: What is told of samples with more or fewer rows than tokens, unless values say which rows they are.
     """
 
     index: int
@@ -48,6 +49,7 @@ class Evidence:
     agreement: float | None = None
     factor: float | None = None
     held: Mapping[int, Held] = field(default_factory=dict)
+    short: tuple[Finding, ...] = ()
 
 
 @dataclass
@@ -69,7 +71,7 @@ class ChannelLog:
         """
         issues = check_channel(channel.values, token_ids, hidden_size)
         self.issues += [(sample, issue) for issue in issues]
-        if any(issue.kind == "shape" for issue in issues) or not len(channel.values):
+        if any(issue.kind in ("shape", "short") for issue in issues) or not len(channel.values):
             return False
         self._look_back(channel, sample, token_ids)
         if not counts:
@@ -109,9 +111,14 @@ class ChannelLog:
             values=self.values,
             reference=self._beside(match.state, row_of),
             claimed_reference=self._beside(claim, row_of),
-            findings=tuple(health_findings(self.issues, self.channel.label)),
+            findings=tuple(self._told(short=False)),
             tables=tuple(self.tables),
+            short=tuple(self._told(short=True)),
         )
+
+    def _told(self, *, short: bool) -> list[Finding]:
+        issues = [item for item in self.issues if (item[1].kind == "short") == short]
+        return health_findings(issues, self.channel.label)
 
     def _beside(self, state: State | None, row_of: Callable[[State, int], Tensor | None]) -> tuple[float | None, ...]:
         row = None if state is None or self.row is None else row_of(state, self.row)

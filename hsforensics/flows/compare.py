@@ -34,8 +34,9 @@ from hsforensics.flows.prediction import PredictionWish, nothing_predicted, pred
 from hsforensics.flows.rank_sums import settle_ranks
 from hsforensics.flows.recognise import COMPARE_CALL, recognising
 from hsforensics.flows.repeats import Repeats, find_repeats, pair_items, repeat_findings, sample_items
+from hsforensics.flows.resplit import split_findings
 from hsforensics.flows.sample_health import sample_findings
-from hsforensics.flows.structure import structure_findings
+from hsforensics.flows.structure import settle_shapes
 from hsforensics.matching.records import ChannelFacts, pair_up, roles_for, settle_roles, wiring_of
 from hsforensics.matching.verdict import Judgement, judge
 from hsforensics.results import CompareResult, Prediction, SampleGroup
@@ -208,10 +209,10 @@ def _look(given: Inputs, device: str, seed: int) -> _Seen:
     for is_served, side in zip((False, True), logs, strict=True):
         plain = bank_evidence(side, pairs, bank, yardsticks, repeats, served=is_served, seed=seed)
         sides.append(Explainer(pairs, bank, yardsticks, is_served).explain_all(plain))
-    trained = sides[0]
+    trained, misfits = settle_shapes(pairs, bank, sides[0])
     served, apart = settle_ranks(pairs, bank, given.ranks, sides[1])
     groups = sample_groups([pair.sample.name for pair in pairs], trained, repeats)
-    structural = tuple(structure_findings(pairs, bank, trained, served))
+    structural = (*misfits, *split_findings(pairs[0], bank, trained, served))
     notes = [*structural, *all_findings(trained), *all_findings(served), *health, *group_findings(groups, trained)]
     notes += [*unpaired, *alignment_findings(pairs), *apart, *broken, *incomplete(bank)]
     return _Seen(trained, repeats, served, pairs, groups, structural, tuple(notes), bank, yardsticks)

@@ -271,4 +271,4 @@ def excluded_slots(ours: Sequence[Evidence], theirs: Sequence[Evidence]) -> list
 
 def all_findings(items: Sequence[Evidence]) -> list[Finding]:
     """Every finding of every channel."""
-    return [note for item in items for note in item.findings]
+    return [note for item in items for note in (*item.findings, *item.short)]

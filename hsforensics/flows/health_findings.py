@@ -18,6 +18,7 @@ NAMED_SAMPLES, NAMED_SPANS = 3, 6
 
 HEALTH_CODES: dict[Kind, str] = {
     "shape": "channel-unreadable",
+    "short": "channel-unreadable",
     "dtype": "dtype-mixed",
     "nonfinite": "channel-unreadable",
     "constant": "rows-constant",

@@ -1,18 +1,19 @@
-"""Channels whose shape does not fit: rows that belong to other tokens, and tensors that were cut wrongly."""
+"""Channels whose rows do not fit the tokens: values say which tokens they belong to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hsforensics.findings import finding
 from hsforensics.flows.bank import Bank
 from hsforensics.flows.channel_log import Evidence
 from hsforensics.flows.pairing import Pair
-from hsforensics.flows.resplit import split_findings
 from hsforensics.matching.distance import distance_tables
+from hsforensics.matching.groups import some
 from hsforensics.matching.hypotheses.case import FARTHEST_FIT, RIVAL_SHARE
-from hsforensics.states import Channel, Finding, State, show_state
+from hsforensics.states import Finding, State, show_state
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,36 +22,70 @@ ROWS = 256
 """Rows compared to settle a shape."""
 
 
-def structure_findings(
-    pairs: Sequence[Pair], bank: Bank, trained: Sequence[Evidence], served: Sequence[Evidence]
-) -> list[Finding]:
-    """Findings about channels that could not be compared, or that fit no state, because of their shape.
+def settle_shapes(
+    pairs: Sequence[Pair], bank: Bank, trained: Sequence[Evidence]
+) -> tuple[list[Evidence], list[Finding]]:
+    """Dump channels that could not be compared because they have fewer or more rows than tokens.
 
-    The first pair decides: a producer's fault of this kind shows in every sample.
+    Returns:
+        The evidence, where short files that values explain are no longer told as unreadable; and the findings.
     """
-    pair = pairs[0]
-    found = [note for channel in pair.sample.channels for note in _short(pair, bank, channel)]
-    return found + split_findings(pair, bank, trained, served)
+    settled, found = [], list[Finding]()
+    for item in trained:
+        short = [(pair, values) for pair in pairs if _is_short(pair, values := _rows(pair, item))]
+        fits = [(pair, fit) for pair, values in short if (fit := _short(pair, bank, values)) is not None]
+        found += _told(item.label, fits)
+        settled.append(replace(item, short=()) if short and len(fits) == len(short) else item)
+    return settled, found
 
 
-def _short(pair: Pair, bank: Bank, channel: Channel) -> Iterator[Finding]:
+@dataclass(frozen=True)
+class _Short:
+    """Which tokens the rows of a channel belong to, in words, and how near to which state they are so and otherwise."""
+
+    words: str
+    state: State | None
+    distance: float
+    otherwise: float
+
+
+def _rows(pair: Pair, item: Evidence) -> Tensor:
+    return pair.sample.channels[item.index].values
+
+
+def _is_short(pair: Pair, values: Tensor) -> bool:
+    return values.ndim == 2 and len(values) != len(pair.sample.token_ids)
+
+
+def _short(pair: Pair, bank: Bank, values: Tensor) -> _Short | None:
     """Rows that are fewer or more than the tokens: do the first rows, or the last, fit them?"""
-    rows, tokens = len(channel.values), len(pair.sample.token_ids)
-    if rows == tokens or channel.values.shape[1:] != (bank.manifest.hidden_size,) or rows < 2:
-        return
-    fits = {offset: _fit(pair, bank, channel.values, offset) for offset in {0, tokens - rows}}
+    rows, tokens = len(values), len(pair.sample.token_ids)
+    if values.shape[1:] != (bank.manifest.hidden_size,) or rows < 2:
+        return None
+    fits = {offset: _fit(pair, bank, values, offset) for offset in {0, tokens - rows}}
     offset = min(fits, key=lambda item: fits[item][0])
     distance, state = fits[offset]
     worst = max(item[0] for item in fits.values())
     if distance > min(FARTHEST_FIT, RIVAL_SHARE * worst):
-        return
+        return None
     place = "first" if offset == 0 else "last"
     which = f"its {rows} rows are those of the {place} {rows} of {tokens} tokens"
     if rows > tokens:
         which = f"its {place} {tokens} of {rows} rows are those of the {tokens} tokens"
-    message = f"{channel.label}: {which}, and hold {show_state(state)}"
-    where = f"{pair.sample.name}, {channel.label}"
-    yield finding("rows-short", where, message, f"distance {distance:.3g} so, {worst:.3g} otherwise")
+    return _Short(which, state, distance, worst)
+
+
+def _told(label: str, fits: Sequence[tuple[Pair, _Short]]) -> Iterator[Finding]:
+    """One finding for each state that short files of a channel hold."""
+    for state in dict.fromkeys(fit.state for _, fit in fits):
+        same = [(pair.sample.name, fit) for pair, fit in fits if fit.state == state]
+        name, first = same[0]
+        message = f"{label}: {first.words}, and hold {show_state(state)}"
+        if len(same) > 1:
+            message += f", in {name}; {len(same)} samples are so"
+        distance, otherwise = max(fit.distance for _, fit in same), min(fit.otherwise for _, fit in same)
+        where = f"{some([name for name, _ in same])}, {label}"
+        yield finding("rows-short", where, message, f"distance {distance:.3g} so, {otherwise:.3g} otherwise")
 
 
 def _fit(pair: Pair, bank: Bank, values: Tensor, offset: int) -> tuple[float, State | None]:

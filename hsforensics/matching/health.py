@@ -17,10 +17,12 @@ CONSTANT_SHARE = 0.02
 FP16_MAX = 65504.0
 """Largest finite value of fp16: an engine or trainer that casts to it turns anything beyond into Inf."""
 
-Kind: TypeAlias = Literal[
-    "shape", "dtype", "nonfinite", "constant", "duplicate", "stale", "overflow", "tokens", "mask-length", "mask-empty"
-]
-"""``shape`` makes a channel useless in its sample, ``nonfinite`` rows are left out, all others stay compared."""
+Kind: TypeAlias = (
+    Literal["shape", "short", "dtype", "nonfinite", "constant", "duplicate", "stale", "overflow"]
+    | Literal["tokens", "mask-length", "mask-empty"]
+)
+"""``shape`` and ``short`` (more or fewer rows than tokens) make a channel useless in its sample, ``nonfinite`` rows are
+left out, all others stay compared."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ def check_channel(values: Tensor, token_ids: Tensor, hidden_size: int | None) ->
     if not values.is_floating_point():
         return (HealthIssue("shape", rows, 0, f"dtype {values.dtype}, but hidden states are floating point"),)
     if rows != len(token_ids):
-        return (HealthIssue("shape", rows, 0, f"{rows} rows for {len(token_ids)} token ids"),)
+        return (HealthIssue("short", rows, 0, f"{rows} rows for {len(token_ids)} token ids"),)
     if hidden_size is not None and width != hidden_size:
         return (HealthIssue("shape", rows, 0, f"width {width}, but the target's hidden size is {hidden_size}"),)
     plain = computable(values)

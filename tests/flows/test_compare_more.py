@@ -139,9 +139,49 @@ def test_rows_of_the_last_tokens_only_are_recognised_although_nothing_else_can_b
     dump = change(write_dump(world, tmp_path / "dump", TRUTH), keep_rows(7))
     result = compare(dump, write_bank(world, tmp_path / "bank"))
     short = [item for item in result.findings if item.code == "rows-short"]
-    assert [item.message.rsplit("hold ", 1)[1] for item in short] == ["state 3", "state 6", "state 9", "postnorm"]
+    held = [item.message.rsplit("hold ", 1)[1].split(",")[0] for item in short]
+    assert held == ["state 3", "state 6", "state 9", "postnorm"]
     assert "last" in short[0].message
     assert result.trained_wiring is None
+
+
+@pytest.mark.parametrize("files", [(0,), (2,), (1, 2), (0, 1, 2)])
+@pytest.mark.parametrize("start", [7, -7])
+def test_short_files_are_explained_whichever_they_are_and_told_once_for_each_channel(
+    tmp_path: Path, files: tuple[int, ...], start: int
+) -> None:
+    world = make_world()
+    dump = write_dump(world, tmp_path / "dump", TRUTH)
+    for number in files:
+        sample = torch.load(dump / f"data_{number}.pt", weights_only=True)
+        cut = slice(start, None) if start > 0 else slice(None, start)
+        sample["hidden_states"] = [rows[cut].clone() for rows in sample["hidden_states"]]
+        torch.save(sample, dump / f"data_{number}.pt")
+    result = compare(dump, write_bank(world, tmp_path / "bank"))
+    names = ", ".join(f"data_{number}.pt" for number in files)
+    short = [item for item in result.findings if item.code == "rows-short"]
+    assert [item.where for item in short] == [f"{names}, hidden_states[{slot}]" for slot in range(4)]
+    rows = len(world.tokens[files[0]])
+    place = "last" if start > 0 else "first"
+    for item, state in zip(short, ("state 3", "state 6", "state 9", "postnorm"), strict=True):
+        assert (
+            f"its {rows - 7} rows are those of the {place} {rows - 7} of {rows} tokens, and hold {state}"
+            in item.message
+        )
+    unreadable = [item.where for item in result.findings if item.code == "channel-unreadable"]
+    assert unreadable == ([f"hidden_states[{slot}]" for slot in range(4)] if len(files) == 3 else [])
+
+
+def test_short_files_of_other_tokens_stay_unreadable(tmp_path: Path) -> None:
+    world = make_world()
+    dump = write_dump(world, tmp_path / "dump", TRUTH)
+    sample = torch.load(dump / "data_1.pt", weights_only=True)
+    sample["hidden_states"] = [torch.randn(len(rows) - 7, HIDDEN) for rows in sample["hidden_states"]]
+    torch.save(sample, dump / "data_1.pt")
+    result = compare(dump, write_bank(world, tmp_path / "bank"))
+    assert "rows-short" not in codes(result)
+    told = [(item.where, item.message) for item in result.findings if item.code == "channel-unreadable"]
+    assert told == [(f"data_1.pt, hidden_states[{slot}]", "26 rows for 33 token ids") for slot in range(4)]
 
 
 def test_a_padded_dump_is_aligned_and_says_so(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def test_a_healthy_channel_has_no_issue() -> None:
 
 def test_row_count_and_width_are_named_with_allowed_and_got() -> None:
     (short,) = check_channel(healthy()[:49], TOKENS, 8)
-    assert (short.kind, short.message) == ("shape", "49 rows for 50 token ids")
+    assert (short.kind, short.message) == ("short", "49 rows for 50 token ids")
     (narrow,) = check_channel(healthy(), TOKENS, 16)
     assert narrow.kind == "shape"
     assert "width 8" in narrow.message
