@@ -111,14 +111,15 @@ class ChannelLog:
             values=self.values,
             reference=self._beside(match.state, row_of),
             claimed_reference=self._beside(claim, row_of),
-            findings=tuple(self._told(short=False)),
+            findings=tuple(self._told(match, short=False)),
             tables=tuple(self.tables),
-            short=tuple(self._told(short=True)),
+            short=tuple(self._told(match, short=True)),
         )
 
-    def _told(self, *, short: bool) -> list[Finding]:
+    def _told(self, match: Match, *, short: bool) -> list[Finding]:
+        """Findings about samples with too few rows, or about all else; tokens may share an embedding row."""
         issues = [item for item in self.issues if (item[1].kind == "short") == short]
-        return health_findings(issues, self.channel.label)
+        return health_findings([item for item in issues if not (item[1].few and match.known == 0)], self.channel.label)
 
     def _beside(self, state: State | None, row_of: Callable[[State, int], Tensor | None]) -> tuple[float | None, ...]:
         row = None if state is None or self.row is None else row_of(state, self.row)

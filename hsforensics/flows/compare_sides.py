@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 NOT_ALIGNED = (
     *("rows-disagree", "rows-foreign", "set-mixed", "rows-stale", "rows-constant", "rows-duplicate", "ranks-disagree"),
 )
-"""With one of these, equal wirings are not enough for ``aligned``: some rows hold something else."""
+"""With one of these as an error, equal wirings are not enough for ``aligned``: some rows hold something else."""
 
 
 def forbids_aligned(judgement: Judgement, notes: Sequence[Finding]) -> Judgement:
     """``aligned`` becomes ``undecided`` when some rows hold something else than the wiring says."""
-    broken = sorted({note.code for note in notes if note.code in NOT_ALIGNED})
+    broken = sorted({note.code for note in notes if note.code in NOT_ALIGNED and note.severity == "error"})
     if judgement.verdict != "aligned" or not broken:
         return judgement
     kept = tuple(note for note in judgement.findings if note.code != "wiring-right")

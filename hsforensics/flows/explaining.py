@@ -12,11 +12,13 @@ from hsforensics.flows.bank_check import missing_states
 from hsforensics.flows.by_sample import hold_clearly, hold_each, with_samples
 from hsforensics.flows.channel_log import Evidence
 from hsforensics.flows.evidence import Yardsticks, pair_channels, rivals_of
+from hsforensics.flows.health_findings import NAMED_SAMPLES, show_spans
 from hsforensics.flows.pairing import Pair
-from hsforensics.matching.agreement import DISAGREE_SHARE, Partly, describe_rows, held_in_part, rows_away
+from hsforensics.matching.agreement import DISAGREE_SHARE, Partly, describe_rows, held_in_part, rows_away, strays
 from hsforensics.matching.distance import scaled_distance
 from hsforensics.matching.floats import computable
 from hsforensics.matching.groups import some, state_in_sample
+from hsforensics.matching.health import runs_of
 from hsforensics.matching.hypotheses.case import Case, Explanation
 from hsforensics.matching.hypotheses.origin import FOREIGN_SHARE, origins
 from hsforensics.matching.hypotheses.search import SCALE_NOISE
@@ -124,8 +126,40 @@ class Explainer:
         best = self.bank.manifest.states.index(item.match.state or 0)
         partly = rows_away(tables, best, item.match.gap or 0.0)
         if 1.0 - partly.share <= DISAGREE_SHARE:
-            return replace(item, agreement=partly.share)
+            return replace(item, agreement=partly.share, findings=(*item.findings, *self._strays(item, partly)))
         return self._partly(item, partly)
+
+    def _strays(self, item: Evidence, partly: Partly) -> Iterator[Finding]:
+        """A few rows that are clearly something else: one warning for all of them.
+
+        Behind one token more in front all rows differ a little, and the first ones much: that is told already.
+        """
+        found: list[tuple[str, Tensor]] = []  # name, [T] bool of its rows
+        for (number, table), away in zip(_finite(item), partly.away, strict=True):
+            bad = strays(table, partly, away)
+            if bool(bad.any()) and self.pairs[number].alignment.how != "leading-token":
+                found.append((self._name(number), self._marked(number, item, bad)))
+        if not found:
+            return
+        shown = "; ".join(f"{name} {show_spans(runs_of(rows))}" for name, rows in found[:NAMED_SAMPLES])
+        shown += f" and {len(found) - NAMED_SAMPLES} more" if len(found) > NAMED_SAMPLES else ""
+        count = sum(int(rows.sum()) for _, rows in found)
+        message = f"{item.label} holds {show_state(item.match.state)} except in {count} row{'s'[: count != 1]}"
+        where = f"{some([name for name, _ in found])}, {item.label}"
+        evidence = f"{count} of {item.match.tokens} rows compared: {shown}"
+        yield finding("rows-disagree", where, message, evidence, severity="warning", share=count / item.match.tokens)
+
+    def _marked(self, number: int, item: Evidence, bad: Tensor) -> Tensor:
+        """All rows of a sample, or of its request; marked are those that ``bad`` picks from finite ones."""
+        import torch
+
+        pair, table = self.pairs[number], dict(item.tables)[number]
+        tokens = self.bank.read(pair.request).token_ids if self.served else pair.sample.token_ids
+        rows = torch.arange(len(tokens))
+        rows = (pair.theirs(rows) if self.served else pair.ours(rows))[table.isfinite().all(dim=1)]
+        marked = torch.zeros(len(tokens), dtype=torch.bool)
+        marked[rows[bad]] = True
+        return marked
 
     def _partly(self, item: Evidence, partly: Partly) -> Evidence:
         state = self.bank.manifest.states[partly.state]

@@ -33,16 +33,16 @@ HEALTH_CODES: dict[Kind, str] = {
 
 
 def health_findings(noted: Iterable[tuple[str, HealthIssue]], label: str | None = None) -> list[Finding]:
-    """One finding for each kind of issue: how many rows of how many samples, and the first of them.
+    """One finding for each kind of issue: how many rows of how many samples, the first of them; few are a warning.
 
     Args:
         noted: (name of the sample, issue), in the order seen.
         label: The channel, or ``None`` where samples as wholes are meant.
     """
-    kinds: dict[Kind, list[tuple[str, HealthIssue]]] = {}
+    kinds: dict[tuple[Kind, bool], list[tuple[str, HealthIssue]]] = {}
     for name, issue in noted:
-        kinds.setdefault(issue.kind, []).append((name, issue))
-    return [_finding(kind, items, label) for kind, items in kinds.items()]
+        kinds.setdefault((issue.kind, issue.few), []).append((name, issue))
+    return [_finding(kind, items, label) for (kind, _), items in kinds.items()]
 
 
 def _finding(kind: Kind, items: Sequence[tuple[str, HealthIssue]], label: str | None) -> Finding:
@@ -60,6 +60,7 @@ def _finding(kind: Kind, items: Sequence[tuple[str, HealthIssue]], label: str | 
         message,
         f"{rows}{_places(names, items)}",
         remedy=SERVED_REMEDY if served else None,
+        severity="warning" if issue.few else None,
     )
 
 

@@ -44,6 +44,21 @@ def rows_away(tables: Sequence[Tensor], best: int, gap: float) -> Partly:
     return Partly(best, 1.0 - _share(away), away)
 
 
+def strays(table: Tensor, partly: Partly, away: Tensor) -> Tensor:
+    """Of the rows away from a state ([T] bool), those that noise does not make: far from it, or clearly another state.
+
+    Args:
+        table: [T, S] distances to every state.
+        partly: Names the state.
+        away: [T] bool.
+    """
+    others = table.clone()
+    others[:, partly.state] = float("inf")
+    own = table[:, partly.state]
+    clear: Tensor = away & ((own >= FARTHEST) | (others.amin(dim=1) <= 0.5 * own))
+    return clear
+
+
 def held_in_part(tables: Sequence[Tensor]) -> Partly | None:
     """The state that most rows hold clearly (within half the distance to any other), if enough of them do."""
     import torch

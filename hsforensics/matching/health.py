@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 CONSTANT_SHARE = 0.02
-"""Equal or zero rows up to this share are not reported: padding makes a few."""
+"""More equal or zero rows than this share of a sample are an error; fewer are told, and do not touch the verdict."""
 
 FP16_MAX = 65504.0
 """Largest finite value of fp16: an engine or trainer that casts to it turns anything beyond into Inf."""
@@ -35,6 +35,7 @@ class HealthIssue:
         first: the first of them.
         message: In words, allowed versus got.
         spans: Runs of these rows, (first, last) each; empty where the sample as a whole is meant.
+        few: Whether they are too few to matter for what the channel is.
     """
 
     kind: Kind
@@ -42,6 +43,7 @@ class HealthIssue:
     first: int
     message: str
     spans: tuple[tuple[int, int], ...] = ()
+    few: bool = False
 
 
 def check_channel(values: Tensor, token_ids: Tensor, hidden_size: int | None) -> tuple[HealthIssue, ...]:
@@ -59,16 +61,16 @@ def check_channel(values: Tensor, token_ids: Tensor, hidden_size: int | None) ->
 
 
 def rows_where(bad: Tensor, kind: Kind, message: str, least: float = 0.0) -> HealthIssue | None:
-    """An issue about the rows where ``bad`` ([T] bool) holds, if more than the share ``least`` of them do.
+    """An issue about the rows where ``bad`` ([T] bool) holds; they are few up to the share ``least`` of all.
 
     ``message`` may use ``{count}``, ``{rows}``, ``{share}`` and ``{first}``.
     """
     count = int(bad.sum())
-    if not count or count <= least * len(bad):
+    if not count:
         return None
     first = int(bad.int().argmax())
     words = message.format(count=count, rows=len(bad), share=f"{count / len(bad):.0%}", first=first)
-    return HealthIssue(kind, count, first, words, runs_of(bad))
+    return HealthIssue(kind, count, first, words, runs_of(bad), few=count <= least * len(bad))
 
 
 def runs_of(rows: Tensor) -> tuple[tuple[int, int], ...]:
