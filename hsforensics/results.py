@@ -163,7 +163,7 @@ class SampleGroup:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a drafter config would make an engine serve, under the id rule. A prediction, never a measurement.
+    """What a drafter config would make an engine serve, under the id rule; a prediction, also where it was measured.
 
     Attributes:
         engine: For example ``sglang==0.5.12.post1``.
@@ -173,6 +173,7 @@ class Prediction:
         rule: Name of the id rule.
         note: Source of the rule and how it was verified.
         trouble: Why no state is served, or what is lost on the way; empty when all is well.
+        measured: What ``fix-config``'s report measured this engine to serve with this very config, if it did.
     """
 
     engine: str
@@ -182,6 +183,7 @@ class Prediction:
     rule: str
     note: str
     trouble: str = ""
+    measured: Wiring | None = None
 
 
 @dataclass(frozen=True)

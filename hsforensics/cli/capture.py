@@ -140,9 +140,17 @@ def _progress() -> Iterator[Progress | None]:
     from rich.console import Console
     from rich.progress import Progress as Bar
 
-    with Bar(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("capturing", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    bar = Bar(console=Console(stderr=True), transient=True)
+    task = bar.add_task("capturing", total=None)
+
+    def show(done: int, total: int) -> None:
+        bar.start()  # not before the first word of progress: refusals come without a bar
+        bar.update(task, completed=done, total=total)
+
+    try:
+        yield show
+    finally:
+        bar.stop()
 
 
 def _render(result: CaptureResult, *, as_json: bool) -> None:

@@ -47,7 +47,7 @@ def capture_reference(
         max_samples: Samples to capture at most.
         max_tokens: Rows of each sample to capture at most.
         force: Replace a capture at ``out``.
-        progress: Told after every request.
+        progress: Told before the model is loaded, and after every request.
 
     Returns:
         What was written; a dump file that could not be read is a finding, and the others are captured.
@@ -65,6 +65,8 @@ def capture_reference(
     tokens = read_tokens(source, files, max_samples, max_tokens)
     states = len(bank_states(files.layers, middle=middle))
     refuse_full_disk(out, tokens.rows, states, files.hidden_size, _ITEM_BYTES[dtype])
+    if progress:
+        progress(0, len(tokens.sequences))
     model = load_reference(files, dtype, device)
     header = reference_header(model, middle=middle)
     capture = write_capture(out, header, _run(model, tokens, progress, middle=middle), force=force)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Called with requests done and requests in all."""
+"""Called with requests done and requests in all, first with none done."""
 
 _ROW_BYTES = 16  # token id and position
 _SPARE = 1.05

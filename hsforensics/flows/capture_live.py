@@ -101,7 +101,7 @@ def capture_live(
         max_samples: Samples to capture at most.
         max_tokens: Rows of each sample to capture at most.
         force: Replace a capture at ``out``.
-        progress: Told after every request.
+        progress: Told before the engine starts, and after every request.
 
     Raises:
         HsfError: As ``capture_reference``; ``engine-failed`` with the engine's last lines when it does not start, dies
@@ -125,6 +125,8 @@ def capture_live(
     options = LiveOptions(
         engine_python, algorithm, tp, dtype, None if device == "auto" else device, engine_args, middle, every_rank
     )
+    if progress:
+        progress(0, len(tokens.sequences))
     with live_recorder(target, drafter, files.layers, first, other, options) as recorder:
         session = _Session(tokens, files, recorder, new_tokens, progress, drafter)
         header, requests = _headed(session)

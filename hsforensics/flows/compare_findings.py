@@ -14,6 +14,7 @@ from hsforensics.matching.identify import MATCH_SHARE_OF_GAP, Match
 from hsforensics.matching.records import ChannelFacts
 from hsforensics.states import POSTNORM, Finding, Severity, State, show_state, show_wiring
 
+_NOT_NAMED = "Believe the values: it is not what its label says. A bank, or a whole one, names the state that it is."
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 
 
@@ -100,7 +101,8 @@ def _label(item: ChannelFacts, severity: Severity) -> Finding | None:
         return None
     holds = f"holds {show_state(known)}" if known is not None else "does not hold it"
     message = f"{item.label} is labelled {show_state(claim)}, but {holds}"
-    return finding("channel-mislabelled", item.label, message, _evidence(item.match), severity=severity)
+    remedy = None if known is not None else _NOT_NAMED
+    return finding("channel-mislabelled", item.label, message, _evidence(item.match), severity=severity, remedy=remedy)
 
 
 def _identity(item: ChannelFacts) -> Finding | None:

@@ -10,6 +10,7 @@ from hsforensics.errors import HsfError
 from hsforensics.findings import finding
 from hsforensics.flows.bank import Bank
 from hsforensics.flows.drafter_side import DrafterSide
+from hsforensics.flows.fingerprint_sides import dtype_of
 from hsforensics.flows.provenance import provenance
 from hsforensics.models.target import Target
 from hsforensics.results import DumpSource, Provenance, Tier
@@ -105,12 +106,11 @@ def why_nothing(findings: Sequence[Finding]) -> str:
 def origin_of(given: Inputs, device: str, seed: int) -> Provenance:
     """Where a comparison's inputs came from."""
     held, model, drafter = given.bank.manifest if given.bank else None, given.target, given.drafter
-    dtypes = {str(channel.values.dtype).removeprefix("torch.") for channel in given.samples[0].channels}
     source = DumpSource(
         str(given.dumps.path),
         given.dumps.producer,
         len(given.samples),
-        "/".join(sorted(dtypes)),
+        dtype_of(given.samples[0]),
         given.dumps.claim_source,
     )
     return provenance(

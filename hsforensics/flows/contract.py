@@ -22,8 +22,8 @@ from hsforensics.drafter.contract import (
 from hsforensics.drafter.keys import method_of
 from hsforensics.errors import HsfError
 from hsforensics.flows.contract_inputs import read_wiring, shaped_samples
-from hsforensics.flows.drafter_side import DrafterSide, read_drafter_side
-from hsforensics.flows.fix_inputs import check_slots, refuse_foreign, state_width, trained_wiring
+from hsforensics.flows.drafter_side import DrafterSide
+from hsforensics.flows.fix_inputs import check_slots, own_side, trained_wiring
 from hsforensics.flows.provenance import provenance
 from hsforensics.flows.recognise import CONTRACT_WRITE_CALL, recognising
 from hsforensics.models.checkpoint import open_checkpoint
@@ -78,9 +78,7 @@ def write_contract(
     drafter = Path(drafter)
     config = read_drafter_config(drafter)
     model = load_target(Path(target)) if target else None
-    side = read_drafter_side(config.path.parent, state_width(config, report, model))
-    if report is not None:
-        refuse_foreign(report, side)
+    side = own_side(config, report, model)
     states = read_wiring(wiring) if wiring is not None else trained_wiring(report) if report else ()
     check_slots(states, side)
     imprints = tuple(_imprints(states, Path(dumps) if dumps else None, samples))

@@ -16,7 +16,14 @@ from hsforensics.errors import HsfError
 from hsforensics.flows.bank import Bank
 from hsforensics.flows.compare_inputs import MAX_SAMPLES, Inputs, read_samples
 from hsforensics.flows.fingerprint_file import Described, Stored, read_fingerprint, write_fingerprint
-from hsforensics.flows.fingerprint_sides import SketchedSample, SketchRule, reduced_header, sketch_bank, sketch_samples
+from hsforensics.flows.fingerprint_sides import (
+    SketchedSample,
+    SketchRule,
+    dtype_of,
+    reduced_header,
+    sketch_bank,
+    sketch_samples,
+)
 from hsforensics.flows.health_findings import health_findings
 from hsforensics.flows.known import FINGERPRINT
 from hsforensics.flows.memory_bank import FirstValues, MemoryBank, MemoryRequest
@@ -114,6 +121,7 @@ def _of_dumps(dumps: DumpSet, rule: SketchRule, limit: int) -> tuple[Described, 
         dumps.producer,
         dumps.claim_source,
         {},
+        dtype_of(samples[0]),
     )
     return described, stored, [*findings, *health_findings(unfit)]
 
@@ -147,7 +155,8 @@ def _samples(path: Path, described: Described, stored: list[Stored]) -> Iterator
     for name, item in zip(described.names, stored, strict=True):
         named = zip(described.labels, described.claims, item.values, strict=True)
         channels = tuple(Channel(i, label, claim, rows) for i, (label, claim, rows) in enumerate(named))
-        yield SketchedSample(name, path, item.keys, channels, places=item.places, first=tuple(item.first))
+        first = tuple(item.first)
+        yield SketchedSample(name, path, item.keys, channels, places=item.places, first=first, dtype=described.dtype)
 
 
 def _unread(path: Path) -> RawSample:

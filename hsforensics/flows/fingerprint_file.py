@@ -59,6 +59,7 @@ class Described:
     Attributes:
         kind: Made from a ``dump`` or a ``capture``.
         seed: Of the projection.
+        dtype: Of the dump's channels before projection; unknown in files of earlier versions, and empty for captures.
         salted: Only true in files of earlier versions, which hashed token ids but gave them away by their values.
         width: H of the rows before projection.
         names: One for each sample.
@@ -80,6 +81,7 @@ class Described:
     producer: str
     claim_source: str | None
     header: dict[str, Any]
+    dtype: str | None = None
     salted: bool = False
     format: str = FORMAT
     version: int = VERSION

@@ -36,11 +36,21 @@ class SketchRule:
 class SketchedSample(Sample):
     """A sample of which chosen rows are left.
 
-    ``token_ids`` are their keys, ``places`` where they lie, ``first`` the first values of each channel, [R, 4].
+    ``token_ids`` are their keys, ``places`` where they lie, ``first`` the first values of each channel, [R, 4],
+    ``dtype`` what the whole rows were stored in.
     """
 
     places: Places | None = None
     first: tuple[Tensor, ...] = ()
+    dtype: str | None = None
+
+
+def dtype_of(sample: Sample) -> str | None:
+    """What a sample's channels are stored in, several joined by a stroke; ``None`` where a fingerprint does not say."""
+    if isinstance(sample, SketchedSample):
+        return sample.dtype
+    names = {str(channel.values.dtype).removeprefix("torch.") for channel in sample.channels}
+    return "/".join(sorted(names))
 
 
 def sketch_samples(samples: Iterable[Sample], rule: SketchRule) -> tuple[list[Sample], list[Finding]]:
@@ -62,7 +72,9 @@ def sketch_samples(samples: Iterable[Sample], rule: SketchRule) -> tuple[list[Sa
                 noted.setdefault(channel.label, []).append((sample.name, note))
         rest, places = tuple(channels), places_of(keys, windows)
         kept = _chosen(keys, windows)
-        found.append(SketchedSample(sample.name, sample.path, kept, rest, places=places, first=tuple(first)))
+        dtype = dtype_of(sample)
+        made = SketchedSample(sample.name, sample.path, kept, rest, places=places, first=tuple(first), dtype=dtype)
+        found.append(made)
     return found, [note for label, items in noted.items() for note in health_findings(items, label)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -90,7 +91,7 @@ def carry_out(drafter: Path, wishes: FixWishes, *, write: bool = False, output: 
     pending = config.raw != fixed.raw
     backup = replace_file(config.path, config.raw, fixed.raw) if write and pending else None
     copied = write_copy(config, fixed.raw, output) if output else None
-    first, *others = (_served(each, config, fixed) for each in inputs.engines)
+    first, *others = (_served(each, config, fixed, report) for each in inputs.engines)
     written = backup is not None or copied is not None
     words = known_words_of(output or config.path.parent, wishes)
     origin = provenance(
@@ -111,7 +112,7 @@ def carry_out(drafter: Path, wishes: FixWishes, *, write: bool = False, output: 
         pending=pending and not written,
         written=written,
         backup=str(backup) if backup else None,
-        findings=fix_findings(config, fixed, inputs, report, words),
+        findings=fix_findings(config, fixed, inputs, report, words, written=written),
         provenance=origin,
         others=tuple(others),
         output=str(copied) if copied else None,
@@ -153,5 +154,10 @@ def _next_commands(
     return (" ".join(shown),) if len(shown) == len(again) else ()
 
 
-def _served(each: FixEngine, config: DrafterConfig, fixed: DrafterConfig) -> ServedChange:
-    return ServedChange(predict_with(each.serving, config), predict_with(each.serving, fixed))
+def _served(each: FixEngine, config: DrafterConfig, fixed: DrafterConfig, report: CompareResult | None) -> ServedChange:
+    """What a rule says of the config before and after, with what was measured of either."""
+    before, after = (
+        replace(predict_with(each.serving, one), measured=measured_wiring(one, each.engine, report))
+        for one in (config, fixed)
+    )
+    return ServedChange(before, after)

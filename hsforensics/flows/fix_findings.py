@@ -26,6 +26,8 @@ def fix_findings(
     inputs: FixInputs,
     report: CompareResult | None,
     words: Mapping[str, str],
+    *,
+    written: bool = False,
 ) -> tuple[Finding, ...]:
     """All findings of one run, most severe first.
 
@@ -35,13 +37,14 @@ def fix_findings(
         inputs: What the edit was computed from.
         report: The compare report, if the wiring came from one.
         words: What commands may name, see ``hsforensics.findings.fill``.
+        written: Whether the edit is done.
     """
     edited = config.raw != fixed.raw
     found = [*_conflicts(config, inputs)]
     for engine in inputs.engines:
         before, after = predict_with(engine.serving, config), predict_with(engine.serving, fixed)
         found += [
-            *_ids_absent(config, engine, inputs, before),
+            *_ids_absent(config, engine, inputs, before, written=written),
             *_disagreement(config, engine, inputs, report, before, kept=not edited),
             *(_disagreement(fixed, engine, inputs, report, after, kept=True) if edited else []),
             *_other_config(config, engine, report, before),
@@ -53,20 +56,26 @@ def fix_findings(
     return fill_findings(sorted(dict.fromkeys(found), key=lambda item: _ORDER[item.severity]), words)
 
 
-def _ids_absent(config: DrafterConfig, engine: FixEngine, inputs: FixInputs, before: Prediction) -> list[Finding]:
+def _ids_absent(
+    config: DrafterConfig, engine: FixEngine, inputs: FixInputs, before: Prediction, *, written: bool
+) -> list[Finding]:
+    """The config as read holds no ids for this engine: harmless where its default is right, or once it holds them."""
     read = ids_read_by(config, engine.serving.reading)
     if read.ids is not None or read.off or read.fails or engine.serving.reading.argument:
         return []
     right = before.states == inputs.wiring
     message = f"{engine.engine.title} finds no layer ids and takes its default layers, {show_wiring(before.states)}"
+    remedy = "Nothing to do; write the ids anyway before you change the engine." if right else None
+    if written and not right:
+        message, remedy = f"with the old config, {message}", "Nothing more to do: the ids are written."
     return [
         finding(
             "ids-absent",
             str(config.path),
             f"{message}, which is what the drafter was trained on" if right else message,
             read.detail,
-            severity="info" if right else None,
-            remedy="Nothing to do; write the ids anyway before you change the engine." if right else None,
+            severity="info" if right or written else None,
+            remedy=remedy,
             confidence="predicted",
         )
     ]

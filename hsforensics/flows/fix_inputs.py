@@ -106,9 +106,7 @@ def resolve_inputs(config: DrafterConfig, wishes: FixWishes) -> FixInputs:
         message = f"exactly one source of the trained wiring is needed, got {got}"
         raise HsfError("usage", "--report / --wiring", message, "give --report report.json, or --wiring STATES")
     model = load_target(wishes.target) if wishes.target else None
-    side = read_drafter_side(config.path.parent, state_width(config, report, model))
-    if report is not None:
-        refuse_foreign(report, side)
+    side = own_side(config, report, model)
     trained = wiring or (trained_wiring(report) if report else ())
     check_slots(trained, side)
     layers = _layers(wishes.layers, model, report)
@@ -167,6 +165,17 @@ def measured_wiring(config: DrafterConfig, engine: EngineVersion, report: Compar
 
 def _settled(identity: str) -> bool:
     return identity in ("exact", "match")
+
+
+def own_side(config: DrafterConfig, report: CompareResult | None, model: Target | None) -> DrafterSide:
+    """The drafter whose config this is, refused where a report was made with another one, of whatever width.
+
+    Raises:
+        HsfError: ``report-foreign``, or the drafter is unreadable.
+    """
+    if report is not None:
+        refuse_foreign(report, read_drafter_side(config.path.parent, None))
+    return read_drafter_side(config.path.parent, state_width(config, report, model))
 
 
 def refuse_foreign(report: CompareResult, side: DrafterSide) -> None:

@@ -18,7 +18,7 @@ from hsforensics.results import Prediction, Provenance
 from hsforensics.rules.explain import what_happens
 from hsforensics.rules.forward import Serving, find_serving
 from hsforensics.rules.introspect.read import Introspection, introspect
-from hsforensics.rules.lookup import EngineVersion, known_engines, parse_engine
+from hsforensics.rules.lookup import EngineVersion, known_engines, newer_caveats, parse_engine
 from hsforensics.states import Finding, Wiring, show_wiring
 
 
@@ -73,7 +73,16 @@ def predict_serving(
     judged = _judge(predicted, trained, None if other else measured, measures_config(config, origin))
     judged = [*fill_findings(judged, engine_words(predicted.engine, predicted.architecture, origin.layers, trained))]
     conflicts = key_conflicts(config, predicted.architecture, origin.layers)
-    return predicted, [*judged, *other, *introspection_findings(seen, serving), *conflicts]
+    newer = [] if seen is not None else _newer(serving, predicted.note)
+    return predicted, [*judged, *other, *introspection_findings(seen, serving), *newer, *conflicts]
+
+
+def _newer(serving: Serving, note: str) -> list[Finding]:
+    """The rule of a version that nobody has looked at yet is a guess."""
+    engine = serving.engine
+    caveats = newer_caveats(engine.name, engine.version, serving.architecture, serving.method)
+    told = (f"{engine.title}: {item.text}" for item in caveats)
+    return [finding("rule-caveat", str(serving), text, note, confidence="predicted") for text in told]
 
 
 def nothing_predicted(given: Mapping[str, str | None]) -> list[Finding]:

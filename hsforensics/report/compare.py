@@ -90,7 +90,7 @@ def _print_sources(result: CompareResult, out: Console) -> None:
     origin = result.provenance
     for source in origin.dumps:
         labels = f", labels from {source.claim_source}" if source.claim_source else ""
-        facts = f"{source.producer}, {plural(source.samples, 'sample')}, {source.dtype}{labels}"
+        facts = f"{source.producer}, {plural(source.samples, 'sample')}, {source.dtype or 'dtype not told'}{labels}"
         out.print(visible(f"dumps     {source.path} ({facts})"), markup=False)
     if origin.capture_path:
         engine = " ".join(part for part in (origin.engine, origin.engine_version) if part)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hsforensics.report.console import visible
+from hsforensics.report.console import print_path, print_value
 from hsforensics.report.findings import print_findings
 from hsforensics.results_contract import ContractResult, ContractSlot
 from hsforensics.rules.explain import what_is_served
@@ -22,12 +22,12 @@ _VERDICTS = {
 
 def print_contract(result: ContractResult, out: Console) -> None:
     """Print the whole result."""
-    _line(out, "contract", result.path)
-    _line(out, "promises", f"{show_wiring(result.states)}, values of {result.imprints} sequences")
+    print_path(out, "contract", result.path)
+    print_value(out, "promises", f"{show_wiring(result.states)}, values of {result.imprints} sequences")
     for prediction in result.predicted:
-        _line(out, "engine", f"{prediction.engine} {what_is_served(prediction)} (predicted)")
+        print_value(out, "engine", f"{prediction.engine} {what_is_served(prediction)} (predicted)")
     for slot in result.slots:
-        _line(out, f"slot {slot.slot}", _slot(slot))
+        print_value(out, f"slot {slot.slot}", _slot(slot))
     print_findings(result.findings, out)
     out.print()
     out.print("Written." if result.action == "write" else _VERDICTS[result.verdict], markup=False)
@@ -37,7 +37,3 @@ def _slot(slot: ContractSlot) -> str:
     served = "nothing served" if slot.served is None else f"served at distance {slot.served:.4f}"
     nearest = "" if slot.nearest is None else f", nearest {show_state(slot.nearest)} in the capture"
     return f"promised {show_state(slot.promised)}: {slot.status}, {served}{nearest}"
-
-
-def _line(out: Console, name: str, value: str) -> None:
-    out.print(f"{name:<12}{visible(value)}", markup=False, soft_wrap=True)

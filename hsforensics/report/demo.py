@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hsforensics.report.console import visible
+from hsforensics.report.console import print_wrapped, visible
 from hsforensics.results import ChannelRecord, CompareResult, DraftEvalResult, FixConfigResult
 from hsforensics.states import State, show_state, show_wiring
 
@@ -38,7 +38,6 @@ def print_demo(result: DemoResult, out: Console) -> None:
 
 
 def _print_act(number: int, act: DemoAct, out: Console) -> None:
-    from rich.padding import Padding
     from rich.text import Text
 
     out.print()
@@ -51,7 +50,7 @@ def _print_act(number: int, act: DemoAct, out: Console) -> None:
         _print_channels(act.result, out)
     else:
         _print_diff(act.result, out)
-    out.print(Padding(Text(visible(act.lesson)), (0, 0, 0, 3), expand=False))
+    print_wrapped(out, act.lesson, indent=3)
 
 
 def _print_accuracy(result: DraftEvalResult, out: Console) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hsforensics.report.console import print_wrapped
 from hsforensics.report.findings import print_findings
 from hsforensics.results import AcceptLength, DraftEvalResult, DraftRun, Interval, Provenance, StepAccuracy
 from hsforensics.states import show_wiring
@@ -45,11 +46,9 @@ def print_draft_eval(result: DraftEvalResult, out: Console) -> None:
 
 def _print_table(table: Table, caption: str, out: Console) -> None:
     """A table with what its numbers are below it."""
-    from rich.padding import Padding
-    from rich.text import Text
-
     out.print(table)
-    out.print(Padding(Text(caption, "dim"), (0, 0, 1, 2), expand=False))
+    print_wrapped(out, caption, indent=2, style="dim")
+    out.print()
 
 
 def _variants(runs: tuple[DraftRun, ...]) -> list[str]:

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from hsforensics.findings import YOURS
-from hsforensics.report.console import visible
+from hsforensics.report.console import print_wrapped, visible
 from hsforensics.results_findings import CatalogueResult
 from hsforensics.states import Finding
 
@@ -50,20 +50,19 @@ def print_commands(commands: Sequence[str], out: Console) -> None:
 
 
 def _print_group(group: Sequence[Finding], out: Console, *, with_remedy: bool) -> None:
-    from rich.padding import Padding
     from rich.text import Text
 
     item, place = group[0], _places(group)
     mark = "" if item.confidence == "measured" else f" ({item.confidence})"
     mark += f" [{_shares(group)}]" if item.share is not None else ""
-    out.print(Text.assemble((item.severity, _STYLES[item.severity]), visible(f" {item.code}: {item.message}")))
+    print_wrapped(out, Text.assemble((item.severity, _STYLES[item.severity]), visible(f" {item.code}: {item.message}")))
     lines = (
         f"where:    {place}" if place else "",
         f"evidence: {item.evidence}{mark}",
         f"remedy:   {item.remedy}" if with_remedy else "",
     )
     for line in filter(None, lines):
-        out.print(Padding(Text(visible(line)), (0, 0, 0, 2), expand=False))
+        print_wrapped(out, line, indent=2)
 
 
 def _grouped(findings: Sequence[Finding]) -> list[list[Finding]]:
@@ -104,7 +103,6 @@ def _places(group: Sequence[Finding]) -> str:
 
 def print_catalogue(result: CatalogueResult, out: Console) -> None:
     """Print the finding codes with severity, meaning, remedy and what to type for it."""
-    from rich.padding import Padding
     from rich.text import Text
 
     for place, kind in enumerate(result.catalogue):
@@ -112,5 +110,5 @@ def print_catalogue(result: CatalogueResult, out: Console) -> None:
             out.print()
         out.print(Text.assemble((kind.code, "bold"), " (", (kind.severity, _STYLES[kind.severity]), ")"))
         for line in (kind.meaning, f"remedy: {kind.remedy}"):
-            out.print(Padding(Text(line), (0, 0, 0, 2), expand=False))
+            print_wrapped(out, line, indent=2)
         print_commands(kind.commands, out)

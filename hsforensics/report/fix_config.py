@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hsforensics.flows.known import to_measure
-from hsforensics.report.console import visible
+from hsforensics.report.console import print_path, print_value, print_wrapped, visible
 from hsforensics.report.findings import print_commands, print_findings
 from hsforensics.results import FixConfigResult, Prediction, ServedChange
 from hsforensics.results_config import PermuteResult, UndoResult
@@ -22,13 +22,13 @@ _NO_CHANGE = {False: "Nothing to do.", True: "Nothing to write, but see the find
 
 def print_fix_config(result: FixConfigResult, out: Console) -> None:
     """Print the whole result."""
-    _print_line(out, "config", result.config_path)
-    _print_line(out, "trained", show_wiring(result.wiring))
+    print_path(out, "config", result.config_path)
+    print_value(out, "trained", show_wiring(result.wiring))
     for served in (ServedChange(result.before, result.after), *result.others):
-        _print_line(out, "engine", f"{served.before.engine}, {served.before.architecture}")
-        _print_line(out, "before", _served(served.before))
+        print_value(out, "engine", f"{served.before.engine}, {served.before.architecture}")
+        print_value(out, "before", _served(served.before))
         if result.edits:
-            _print_line(out, "after", _served(served.after))
+            print_value(out, "after", _served(served.after))
     if result.edits:
         out.print()
         _print_diff(result.diff, out)
@@ -41,9 +41,9 @@ def print_fix_config(result: FixConfigResult, out: Console) -> None:
 
 def print_undo(result: UndoResult, out: Console) -> None:
     """Print what an undo changed."""
-    _print_line(out, "config", result.config_path)
-    _print_line(out, "restored", result.restored)
-    _print_line(out, "kept", f"{result.kept}, with the bytes until now")
+    print_path(out, "config", result.config_path)
+    print_path(out, "restored", result.restored)
+    print_path(out, "kept", f"{result.kept}, with the bytes until now")
     if result.diff:
         out.print()
         _print_diff(result.diff, out)
@@ -52,15 +52,15 @@ def print_undo(result: UndoResult, out: Console) -> None:
 
 def print_permuted(result: PermuteResult, out: Console) -> None:
     """Print what a permutation wrote, and how it was proved."""
-    _print_line(out, "written", result.output)
-    _print_line(out, "trained", show_wiring(result.trained))
-    _print_line(out, "now takes", show_wiring(result.wiring))
+    print_path(out, "written", result.output)
+    print_value(out, "trained", show_wiring(result.trained))
+    print_value(out, "now takes", show_wiring(result.wiring))
     for prediction in result.predicted:
-        _print_line(out, "engine", f"{prediction.engine}, {prediction.architecture}: {_served(prediction)}")
-    _print_line(out, "changed", ", ".join(result.tensors))
+        print_value(out, "engine", f"{prediction.engine}, {prediction.architecture}: {_served(prediction)}")
+    print_value(out, "changed", ", ".join(result.tensors))
     ran = "the whole drafter, two steps" if result.outputs_through == "drafter" else "fc and the norms before it"
     proof = f"all blocks bit-equal; {ran}, on {result.outputs_rows} random rows: outputs differ by at most"
-    _print_line(out, "proof", f"{proof} {result.outputs_difference:.1e} of the largest")
+    print_value(out, "proof", f"{proof} {result.outputs_difference:.1e} of the largest")
     print_findings(result.findings, out)
 
 
@@ -103,10 +103,6 @@ def _has_errors(result: FixConfigResult) -> bool:
     return any(item.severity == "error" for item in result.findings)
 
 
-def _print_line(out: Console, name: str, value: str) -> None:
-    out.print(f"{name:<12}{visible(value)}", markup=False, soft_wrap=True)
-
-
 def _print_diff(diff: str, out: Console) -> None:
     from rich.text import Text
 
@@ -119,9 +115,12 @@ def _print_reasons(result: FixConfigResult, out: Console) -> None:
         out.print()
         change = f"{edit.key}: {edit.before or 'absent'} -> {edit.after}"
         out.print(visible(change), markup=False, soft_wrap=True)
-        out.print(f"  because {edit.reason}", markup=False, soft_wrap=True)
+        print_wrapped(out, f"because {edit.reason}", indent=2)
 
 
 def _served(prediction: Prediction) -> str:
     ids = "no ids, its default" if prediction.ids is None else f"ids {list(prediction.ids)}"
-    return f"{ids}: {what_is_served(prediction)} (predicted)"
+    mark = "predicted" if prediction.measured is None else "measured"
+    if prediction.measured not in (None, prediction.states):
+        mark = f"predicted; measured: {show_wiring(prediction.measured)}"
+    return f"{ids}: {what_is_served(prediction)} ({mark})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hsforensics.report.console import visible
+from hsforensics.report.console import print_value, print_wrapped
 from hsforensics.report.findings import print_findings
 from hsforensics.results_rules import NOWHERE, RuleAlternative, RulesResult
 from hsforensics.rules.functions import NO_STATE
@@ -18,19 +18,19 @@ def print_rules(result: RulesResult, out: Console) -> None:
     """Print the whole result."""
     of = "" if result.method == "eagle3" else f", {result.method}"
     depth = "L not known" if result.layers is None else f"L = {result.layers}"
-    _line(out, "engine", f"{result.engine}, {result.architecture}, {depth}{of}")
+    print_value(out, "engine", f"{result.engine}, {result.architecture}, {depth}{of}")
     others = "" if not result.seen_live else f" (this rule was seen live in {', '.join(result.seen_live)})"
     known = result.verified if result.verified == "verified live" else f"{result.verified}{others}"
-    _line(out, "rule", f"{result.rule}: {known}; {result.source}")
-    _line(out, "means", result.meaning)
-    _line(out, "ids go to", result.key or "nowhere: it never reads any")
-    _line(out, "answer", answer(result))
-    _line(out, "because", result.reason)
+    print_value(out, "rule", f"{result.rule}: {known}; {result.source}")
+    print_value(out, "means", result.meaning)
+    print_value(out, "ids go to", result.key or "nowhere: it never reads any")
+    print_value(out, "answer", answer(result))
+    print_value(out, "because", result.reason)
     if result.alternatives:
         out.print()
         out.print("other ways, the cheapest first:")
         for way in result.alternatives:
-            out.print(f"  {visible(_way(way))}", markup=False, soft_wrap=True)
+            print_wrapped(out, _way(way), indent=2, hang=4)
     print_findings(result.findings, out)
 
 
@@ -51,7 +51,3 @@ def _way(way: RuleAlternative) -> str:
     where = way.engine if way.versions is None else f"{way.engine.partition('==')[0]} {way.versions}"
     ids = "its default" if way.key == NOWHERE else f"{list(way.ids)} in {way.key}"
     return f"{way.kind:<9}{where}: {ids} serves {show_wiring(way.states)}; {way.cost}"
-
-
-def _line(out: Console, name: str, value: str) -> None:
-    out.print(f"{name:<12}{visible(value)}", markup=False, soft_wrap=True)

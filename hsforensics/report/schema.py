@@ -91,9 +91,10 @@ def load_compare_report(path: Path) -> CompareResult:
         raise HsfError("not-found", path, "no such report", remedy) from None
     except (OSError, ValueError, RecursionError) as error:
         raise HsfError("report-foreign", path, f"no JSON ({error})", remedy) from None
-    kind = found.get("kind") if isinstance(found, dict) else type(found).__name__
+    kind = found.get("kind") if isinstance(found, dict) else None
     if kind != "compare":
-        raise HsfError("report-foreign", path, f"expected a compare report, found {kind!r}", remedy)
+        held = f"a report of kind '{kind}'" if isinstance(kind, str) and kind in RESULT_TYPES else _named(path, found)
+        raise HsfError("report-foreign", path, f"expected a report of hsforensics compare, found {held}", remedy)
     if found.get("schema_version") != SCHEMA_VERSION:
         message = f"schema_version must be {SCHEMA_VERSION}, got {found.get('schema_version')!r}"
         raise HsfError("report-foreign", path, message, remedy)
@@ -104,3 +105,12 @@ def load_compare_report(path: Path) -> CompareResult:
         where = ".".join(str(part) for part in first["loc"])
         raise HsfError("report-foreign", path, f"'{where}': {first['msg']}", remedy) from None
     return result
+
+
+def _named(path: Path, found: object) -> str:
+    """What a JSON file without a kind of ours is, for people."""
+    if not isinstance(found, dict):
+        return "a JSON null" if found is None else f"a JSON {type(found).__name__}"
+    if path.name == "config.json":
+        return "the config of a model"
+    return f"a JSON object with the keys {', '.join(map(str, list(found)[:4]))}" if found else "an empty JSON object"

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from hsforensics.errors import HsfError
+from hsforensics.errors import HsfError, closest
 from hsforensics.rules.rows import Caveat, ConfigReading, Engine, IdRule, Method, ModelClass, RunnerChoice
 from hsforensics.rules.tables import CONFIG_READINGS, ENGINES, ID_RULES, MODEL_CLASSES, RUNNERS
 from hsforensics.shell import quoted
@@ -48,12 +48,16 @@ def parse_engine(text: str) -> EngineVersion:
     """Read ``NAME==VERSION``.
 
     Raises:
-        HsfError: ``usage``, when a part is missing or the version is none that PEP 440 knows.
+        HsfError: ``usage``, when a part is missing, the name is nearly that of an engine with rules, or the version is
+            none that PEP 440 knows.
     """
     name, separator, version = (part.strip() for part in text.partition("=="))
     remedy = "write it as sglang==0.5.12.post1"
     if not name or not separator or not version:
         raise HsfError("usage", "--engine", f"an engine and its version are needed, got '{text}'", remedy)
+    meant = closest(name.lower(), ENGINES)
+    if meant not in (None, name.lower()):
+        raise HsfError("usage", "--engine", f"'{name}' is no engine", f"did you mean {meant}=={version}?")
     try:
         return EngineVersion(name.lower(), str(Version(version)))
     except InvalidVersion:
@@ -189,10 +193,15 @@ def caveats_for(
     )
     found = [caveat for row in rows for caveat in row.caveats if not (at_default and caveat.harmless_at_default)]
     found = [caveat for caveat in found if by_hand or not caveat.by_hand]
-    if is_newer(engine, version) and not introspected:
-        text = f"newer than {ENGINES[engine].newest}, the newest version looked at: its rule is taken to be the same"
-        found.append(Caveat(text + (_ask_code(architecture, method) if engine == "sglang" else "")))
-    return tuple(found)
+    return (*found, *(() if introspected else newer_caveats(engine, version, architecture, method)))
+
+
+def newer_caveats(engine: str, version: str, architecture: str, method: Method = "eagle3") -> tuple[Caveat, ...]:
+    """That a version is newer than all that were looked at, so that its rule is a guess; nothing for the others."""
+    if not is_newer(engine, version):
+        return ()
+    text = f"newer than {ENGINES[engine].newest}, the newest version looked at: its rule is taken to be the same"
+    return (Caveat(text + (_ask_code(architecture, method) if engine == "sglang" else "")),)
 
 
 def _ask_code(architecture: str, method: Method) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from hsforensics.cli.capture import capture_command
+from hsforensics.cli.capture import _progress, capture_command
 from hsforensics.errors import HsfError
 from tests.capture.families import save_model
 from tests.dumps import makers
@@ -118,3 +119,17 @@ def test_in_a_fresh_process_nothing_heavy_is_imported_early_and_stderr_stays_emp
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["requests"] == 2
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_a_bar_is_drawn_with_the_first_word_of_progress_and_not_before(
+    told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", stream)
+    with _progress() as progress:
+        assert progress is not None
+        if told:
+            progress(0, 3)
+    assert ("capturing" in stream.getvalue()) == told

@@ -48,11 +48,17 @@ def test_write_exits_0_and_then_everything_has_nothing_to_do(tmp_path: Path) -> 
     assert config.read_bytes() == after
 
 
-def test_what_was_written_exits_0_though_the_old_config_was_an_error(tmp_path: Path) -> None:
-    write_config(tmp_path, eagle_config=None)
-    result = _run(tmp_path, *BY_HAND, "--write")
-    assert "error ids-absent" in result.stdout
-    assert result.exit_code == 0
+@pytest.mark.parametrize("deed", ["--write", "--output"])
+def test_what_the_edit_mends_is_no_fault_once_it_is_done(tmp_path: Path, deed: str) -> None:
+    drafter = tmp_path / "drafter"
+    drafter.mkdir()
+    write_config(drafter, eagle_config=None)
+    plan = _run(drafter, *BY_HAND)
+    assert (plan.exit_code, "error ids-absent" in plan.stdout) == (1, True)
+    done = _run(drafter, *BY_HAND, deed, *([str(tmp_path / "new")] if deed == "--output" else []))
+    assert (done.exit_code, "error" in done.stdout) == (0, False)
+    assert "info ids-absent: with the old config, " in done.stdout
+    assert "Nothing more to do: the ids are written." in done.stdout
 
 
 def test_check_prints_one_line_and_exits_1(tmp_path: Path) -> None:

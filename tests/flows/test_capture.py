@@ -100,10 +100,10 @@ def test_middle_states_are_stored_when_asked_for(dumps: Path, target: Path, tmp_
     assert result.states == (0, "mid:0", 1, "mid:1", 2, "mid:2", 3, "postnorm")
 
 
-def test_progress_is_told_after_every_request(dumps: Path, target: Path, tmp_path: Path) -> None:
+def test_progress_is_told_before_the_work_and_after_every_request(dumps: Path, target: Path, tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
     capture(dumps, target, tmp_path / "cap", progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(1, 3), (2, 3), (3, 3)]
+    assert seen == [(0, 3), (1, 3), (2, 3), (3, 3)]
 
 
 def test_a_torn_file_is_a_finding_and_the_others_are_captured(dumps: Path, target: Path, tmp_path: Path) -> None:

@@ -33,6 +33,9 @@ def test_the_targets_files_alone_refute_the_embedding_label(tmp_path: Path) -> N
     result = compare(dump, target=write_target(world, tmp_path / "target"))
     assert (result.verdict, result.tier, result.trained_wiring) == ("undecided", "files", None)
     assert labels_of(result, "channel-mislabelled") == ["hidden_states[0]", "hidden_states[3]"]
+    remedies = {item.where: item.remedy for item in result.findings if item.code == "channel-mislabelled"}
+    assert "A bank" in remedies["hidden_states[0]"]  # nobody knows yet what it is
+    assert "use the state that compare names" in remedies["hidden_states[3]"]
     assert [item.status for item in result.channels] == ["mismatched", "ambiguous", "ambiguous", "mismatched"]
     assert result.channels[3].state == POSTNORM
     assert "target-postnorm" in codes(result)

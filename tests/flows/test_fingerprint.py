@@ -253,3 +253,16 @@ def test_a_channel_of_a_long_sample_takes_what_the_docs_say(tmp_path: Path) -> N
     dump = write_dump(long_world(), tmp_path / "dump", TRUTH)
     made = fingerprint(dump, tmp_path / "dump.fp")
     assert 5e3 < made.bytes / (made.samples * made.channels) < 12e3  # "some 10 kB"; short samples take less
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("sketched", ["dump", "capture", "both", "neither"])
+def test_the_dtype_that_is_told_is_that_of_the_dumps(tmp_path: Path, dtype: torch.dtype, sketched: str) -> None:
+    world = make_world(dtype=dtype)
+    dump, bank = write_dump(world, tmp_path / "dump", TRUTH), write_bank(world, tmp_path / "bank")
+    for path in (dump, bank):
+        fingerprint(path, path.with_suffix(".fp"))
+    ours = dump.with_suffix(".fp") if sketched in ("dump", "both") else dump
+    theirs = bank.with_suffix(".fp") if sketched in ("capture", "both") else bank
+    (source,) = compare(ours, theirs).provenance.dumps
+    assert source.dtype == str(dtype).removeprefix("torch.")

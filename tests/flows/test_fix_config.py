@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hsforensics.errors import HsfError
+from hsforensics.flows.contract import write_contract
 from hsforensics.flows.fix_config import fix_config
 from hsforensics.results import FixConfigResult
 from tests.incident import (
@@ -219,8 +221,8 @@ def test_ids_that_the_engine_does_not_find_are_an_error_and_are_written_where_it
 ) -> None:
     config = write_config(tmp_path, **changed)
     old = json.loads(config.read_text())
+    absent = next(item for item in _fix(tmp_path).findings if item.code == "ids-absent")
     plan = _fix(tmp_path, write=True)
-    absent = next(item for item in plan.findings if item.code == "ids-absent")
     assert absent.severity == "error"
     assert detail in absent.evidence
     assert (plan.before.ids, plan.before.states, plan.after.states) == (None, (2, 30, 58), TRAINED)
@@ -308,3 +310,17 @@ def test_a_remedy_names_no_wiring_of_somebody_else(tmp_path: Path) -> None:
         _refused("usage", tmp_path, report=None, wiring=None),
     ):
         assert "--wiring STATES" in error.remedy
+
+
+@pytest.mark.parametrize("command", [fix_config, write_contract])
+def test_a_report_of_a_drafter_of_another_width_is_foreign_and_not_the_drafter_unreadable(
+    tmp_path: Path, command: Callable[..., object]
+) -> None:
+    write_config(tmp_path)
+    write_weights(tmp_path)
+    found = report(hidden_size=WIDTH + 1, drafter_structure_sha256="0" * 64, drafter_path="other")
+    options = {"engine": "sglang==0.5.16"} if command is fix_config else {}
+    with pytest.raises(HsfError) as caught:
+        command(tmp_path, report=found, **options)
+    assert caught.value.code == "report-foreign"
+    assert "made with other" in caught.value.message

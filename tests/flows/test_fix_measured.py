@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,9 @@ import pytest
 
 from hsforensics.drafter.config import read_drafter_config
 from hsforensics.flows.fix_config import fix_config
+from hsforensics.flows.undo_config import undo_config
+from hsforensics.report.console import console
+from hsforensics.report.fix_config import print_fix_config
 from hsforensics.results import CompareResult, FixConfigResult
 from tests.incident import TRAINED, report, write_config
 
@@ -91,3 +95,30 @@ def test_a_measurement_that_agrees_with_the_rule_or_is_of_another_config_is_no_d
     assert "rule-disagrees" not in _codes(_fix(tmp_path, found))
     _configure(tmp_path, [5, 6, 7])
     assert "rule-disagrees" not in _codes(_fix(tmp_path, found))
+
+
+@pytest.mark.parametrize(
+    ("served", "served_with", "marks"),
+    [
+        ((2, 30), "this", ("serves [2, 30] (measured)", "serves [3, 31, 59] (predicted)")),
+        ((2, 30, 58), "this", ("serves [2, 30] (predicted; measured: [2, 30, 58])", "serves [3, 31, 59] (predicted)")),
+        ((2, 30), None, ("serves [2, 30] (predicted)", "serves [3, 31, 59] (predicted)")),
+        ((2, 30), "1" * 64, ("serves [2, 30] (predicted)", "serves [3, 31, 59] (predicted)")),
+        (TRAINED, "fixed", ("serves [2, 30] (predicted)", "serves [3, 31, 59] (measured)")),
+    ],
+)
+def test_before_and_after_say_whether_they_were_measured(
+    tmp_path: Path, served: tuple[int, ...], served_with: str | None, marks: tuple[str, str]
+) -> None:
+    if served_with == "fixed":
+        config = _configure(tmp_path, _WRONG)
+        fix_config(tmp_path, engine="sglang==0.5.16", report=_measured(config, (2, 30)), write=True)
+        served_with = read_drafter_config(config).sha256
+        undo_config(tmp_path)
+    config = tmp_path / "config.json"
+    if not config.exists():
+        _configure(tmp_path, _WRONG)
+    stream = io.StringIO()
+    print_fix_config(_fix(tmp_path, _measured(config, served, served_with)), console(stream))
+    lines = [line for line in stream.getvalue().splitlines() if line.startswith(("before", "after"))]
+    assert [line.partition(": ")[2] for line in lines] == list(marks)

@@ -55,3 +55,10 @@ def test_keys_that_fight_are_told_with_the_prediction(tmp_path: Path) -> None:
     _, found = _predict(tmp_path, engine="sglang==0.5.16")
     assert found["keys-conflict"].severity == "warning"
     assert "serves [3, 31, 59]" in found["keys-conflict"].message
+
+
+@pytest.mark.parametrize(("version", "told"), [("0.5.23", False), ("0.5.99", True), ("0.6.0.dev1", True)])
+def test_a_version_that_nobody_has_looked_at_is_told_to_be_one(tmp_path: Path, version: str, told: bool) -> None:
+    write_config(tmp_path, eagle_config={"eagle_aux_hidden_state_layer_ids": [2, 30, 58]})
+    _, found = _predict(tmp_path, engine=f"sglang=={version}")
+    assert ("rule-caveat" in found and "newest version looked at" in found["rule-caveat"].message) == told

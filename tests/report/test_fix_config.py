@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,13 +33,14 @@ def test_a_pending_change_shows_states_diff_reason_and_the_next_command(tmp_path
     write_config(tmp_path)
     result = _result(tmp_path)
     text = _shown(result)
+    text = re.sub(r"(?<=[\w,])\n  (?=\w)", " ", text)  # paragraphs are wrapped
     for part in (
         "trained     [3, 31, 59]\n",
         "before      ids [-1, 2, 30]: serves [2, 30] (predicted)\n",
         "after       ids [3, 31, 59]: serves [3, 31, 59] (predicted)\n",
         result.diff,
         "eagle_config.eagle_aux_hidden_state_layer_ids: [-1, 2, 30] -> [3, 31, 59]\n",
-        f"  because {result.edits[0].reason}\n",
+        f"because {result.edits[0].reason}",
         "info predicted-not-measured",
         "Nothing is written yet. Next: the same call with write=True",
     ):

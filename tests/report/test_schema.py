@@ -88,3 +88,23 @@ def test_values_of_another_type_are_refused_not_converted(tmp_path: Path, key: s
     file.write_text(json.dumps({**json.loads(to_json(report())), key: junk}))
     with pytest.raises(HsfError, match=key):
         load_compare_report(file)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "held"),
+    [
+        ("config.json", '{"architectures": ["A"]}', "the config of a model"),
+        ("a.json", '{"kind": "rules"}', "a report of kind 'rules'"),
+        ("a.json", '{"alpha": 1, "beta": 2}', "a JSON object with the keys alpha, beta"),
+        ("a.json", '{"kind": ["odd"]}', "a JSON object with the keys kind"),
+        ("a.json", "{}", "an empty JSON object"),
+        ("a.json", "[]", "a JSON list"),
+        ("a.json", "null", "a JSON null"),
+    ],
+)
+def test_what_is_no_compare_report_is_named_for_what_it_is(tmp_path: Path, name: str, text: str, held: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(HsfError) as caught:
+        load_compare_report(tmp_path / name)
+    assert caught.value.code == "report-foreign"
+    assert caught.value.message == f"expected a report of hsforensics compare, found {held}"

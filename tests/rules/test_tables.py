@@ -124,3 +124,23 @@ def test_covers_takes_post_releases_into_the_older_range() -> None:
     assert covers(">=0.5.5,<0.5.13", "0.5.12.post1")
     assert Version("0.5.12.post1") < Version("0.5.13")
     assert not covers(">=0.5.13", "0.5.13rc1")
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("sgl==0.5.16", "sglang==0.5.16"),
+        ("SGLan==0.5.16", "sglang==0.5.16"),
+        ("vlm==0.33.0", "vllm==0.33.0"),
+        ("tensorrtllm==1.0", "tensorrt-llm==1.0"),
+    ],
+)
+def test_a_name_that_is_nearly_an_engines_is_a_slip(text: str, meant: str) -> None:
+    with pytest.raises(HsfError) as caught:
+        parse_engine(text)
+    assert (caught.value.code, caught.value.remedy) == ("usage", f"did you mean {meant}?")
+
+
+@pytest.mark.parametrize("text", ["transformers==5.17.0", "lmdeploy==0.9"])
+def test_other_engines_are_engines_without_rules(text: str) -> None:
+    assert str(parse_engine(text)) == text
