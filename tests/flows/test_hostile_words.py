@@ -98,14 +98,14 @@ def test_a_path_that_no_terminal_shows_as_it_is_stays_a_placeholder(name: str, t
     assert missing.value.remedy.endswith("contract write DRAFTER --wiring STATES")
 
 
-@pytest.mark.parametrize("path", ["x" * 300, "a\x00b", "/proc/1/root/models/kimi", "nowhere", "\udcff"])
+@pytest.mark.parametrize("path", ["x" * 300, "a\x00b", "/proc/1/cwd/models/kimi", "nowhere", "\udcff"])
 def test_a_path_that_cannot_be_looked_up_is_not_there(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(self: Path) -> bool:
         raise PermissionError(13, "Permission denied", str(self))
 
     assert known_paths(MODEL=path) == {}
     monkeypatch.setattr(Path, "exists", refused)
-    assert known_paths(MODEL="/root/models/kimi") == {}
+    assert known_paths(MODEL="/elsewhere/models/kimi") == {}
 
 
 # -- contracts ---------------------------------------------------------------------------------------------------------
